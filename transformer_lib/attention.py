@@ -1,0 +1,185 @@
+"""Attention: each position blends the values of the positions that match it."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer_lib.checks import (
+    require_boolean,
+    require_positive,
+    require_probability,
+)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    r"""Average the values, weighted by how well each key matches the query.
+
+    Args:
+        query: What each position looks for, shape (..., T, d_k).
+        key: What each position offers, shape (..., S, d_k).
+        value: What each position hands over, shape (..., S, d_v).
+        mask: Boolean, broadcastable to (..., T, S); True = may attend. A query that may
+            attend to nothing gets zeros.
+        dropout: Share of the weights dropped on their way to the values, in [0, 1).
+
+    Returns:
+        The attended values, shape (..., T, d_v), and the weights before dropout, shape
+        (..., T, S): each row sums to 1, or to 0 where nothing may be attended to.
+
+    Raises:
+        TypeError: If ``mask`` is not boolean.
+        ValueError: If the widths of ``query`` and ``key`` differ, the lengths of
+            ``key`` and ``value`` differ, there is no key, or ``mask`` does not
+            broadcast.
+
+    Source: Vaswani et al. (2017), section 3.2.1, equation 1.
+    """
+    check_attention(query, key, value, mask)
+    scores = query @ key.transpose(-2, -1)  # (..., T, S)
+    scores = scores / math.sqrt(query.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    weights = scores.softmax(dim=-1)
+    if mask is not None:
+        # A row that is hidden everywhere is 0/0 = nan after softmax.
+        weights = weights.masked_fill(~mask, 0.0)
+    return F.dropout(weights, dropout) @ value, weights  # (..., T, d_v), (..., T, S)
+
+
+def fused_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Do the same in one fused kernel, which never stores the (T, S) weights.
+
+    Args and Raises are those of ``scaled_dot_product_attention``.
+
+    Returns:
+        The attended values, shape (..., T, d_v).
+    """
+    check_attention(query, key, value, mask)
+    return F.scaled_dot_product_attention(query, key, value, mask, dropout)
+
+
+def check_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> None:
+    """Refuse what the fused kernel would silently get wrong.
+
+    On a CPU it drops keys when there are fewer values, and takes float masks as bias.
+
+    Raises:
+        TypeError: If ``mask`` is not boolean.
+        ValueError: If the widths of ``query`` and ``key`` differ, the lengths of
+            ``key`` and ``value`` differ, there is no key, or ``mask`` does not
+            broadcast.
+    """
+    if query.size(-1) != key.size(-1):
+        raise ValueError(
+            "query and key must have the same width, "
+            f"got {query.size(-1)} and {key.size(-1)}"
+        )
+    if key.size(-2) != value.size(-2):
+        raise ValueError(
+            "key and value must have the same length, "
+            f"got {key.size(-2)} and {value.size(-2)}"
+        )
+    if key.size(-2) == 0:
+        raise ValueError("key must hold at least one position, got 0")
+    if mask is None:
+        return
+    require_boolean(mask=mask)
+    scores_shape = (*query.shape[:-1], key.size(-2))  # what query @ key^T will have
+    try:
+        fits = torch.broadcast_shapes(mask.shape, scores_shape) == scores_shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"mask must broadcast to the scores, got {tuple(mask.shape)} "
+            f"and {scores_shape}"
+        )
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each in its own slice of the features.
+
+    Self-attention is ``attention(x, x, x)``; cross-attention is
+    ``attention(x, memory, memory)``.
+
+    Args:
+        d_model: Width of the inputs and of the output.
+        num_heads: Number of heads H; each works on d_k = d_model / H features.
+        bias: Whether the four projections add a bias.
+        dropout: Share of the weights dropped while training, in [0, 1). Not in the
+            paper; it costs the fused kernel on a CPU.
+
+    Raises:
+        ValueError: If a size is not positive, ``num_heads`` does not divide
+            ``d_model``, or ``dropout`` is outside [0, 1).
+
+    Source: Vaswani et al. (2017), section 3.2.2.
+    """
+
+    def __init__(
+        self, d_model: int, num_heads: int, *, bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        require_positive(d_model=d_model, num_heads=num_heads)
+        require_probability(dropout=dropout)
+        if d_model % num_heads != 0:
+            raise ValueError(
+                f"d_model must be divisible by num_heads, got {d_model} and {num_heads}"
+            )
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.w_q = nn.Linear(d_model, d_model, bias=bias)
+        self.w_k = nn.Linear(d_model, d_model, bias=bias)
+        self.w_v = nn.Linear(d_model, d_model, bias=bias)
+        self.w_o = nn.Linear(d_model, d_model, bias=bias)
+        self.attend = fused_attention
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        """Project, attend in every head, and mix the heads.
+
+        Args:
+            query: Positions that ask, shape (B, T, d_model).
+            key: Positions that are asked, shape (B, S, d_model).
+            value: What they hand over, shape (B, S, d_model).
+            mask: Boolean, broadcastable to (B, H, T, S); True = may attend.
+
+        Returns:
+            Shape (B, T, d_model).
+
+        Raises:
+            TypeError: If ``mask`` is not boolean.
+            ValueError: If ``key`` and ``value`` differ in length, there is no key, or
+                ``mask`` does not broadcast.
+        """
+        q = self._split_heads(self.w_q(query))  # (B, H, T, d_k)
+        k = self._split_heads(self.w_k(key))  # (B, H, S, d_k)
+        v = self._split_heads(self.w_v(value))  # (B, H, S, d_k)
+        dropout = self.dropout if self.training else 0.0
+        heads = self.attend(q, k, v, mask, dropout)  # (B, H, T, d_k)
+        return self.w_o(self._merge_heads(heads))  # (B, T, d_model)
+
+    def _split_heads(self, x: Tensor) -> Tensor:
+        """Cut the features into heads: (B, T, d_model) to (B, H, T, d_k)."""
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, T, d_k)
+
+    def _merge_heads(self, heads: Tensor) -> Tensor:
+        """Lay the heads side by side again: (B, H, T, d_k) to (B, T, d_model)."""
+        return heads.transpose(1, 2).flatten(-2)  # (B, T, d_model)

@@ -1,0 +1,100 @@
+"""Positions: what tells the first word from the last, since attention does not."""
+
+import torch
+from torch import Tensor, nn
+
+from transformer_lib.checks import require_not_negative, require_positive
+
+LONGEST_TIMESCALE = 10_000.0
+
+
+def sinusoidal_table(max_len: int, d_model: int, layout: str = "interleaved") -> Tensor:
+    r"""Give each position a row of sines and cosines, from fast to slow.
+
+    Feature pair i turns by 1 / timescale_i radians with each position.
+
+    Args:
+        max_len: Number of positions, the rows of the table.
+        d_model: Width of a row.
+        layout: ``"interleaved"``, the paper's: sine and cosine alternate, and
+            timescale_i = 10000^(2i / d_model). ``"concatenated"``, tensor2tensor's: all
+            sines, then all cosines, the n timescales spread from 1 to 10000 inclusive,
+            timescale_i = 10000^(i / (n - 1)); an odd last feature is zero.
+
+    Returns:
+        Shape (max_len, d_model), float32, values in [-1, 1].
+
+    Raises:
+        ValueError: If a size is negative, ``layout`` is unknown, or ``d_model`` is odd
+            in the interleaved layout.
+
+    Source: Vaswani et al. (2017), section 3.5; tensor2tensor, ``get_timing_signal_1d``.
+    """
+    require_not_negative(max_len=max_len, d_model=d_model)
+    pairs = torch.arange(d_model // 2, dtype=torch.float64)  # (d_model // 2)
+    if layout == "interleaved":
+        if d_model % 2 != 0:
+            raise ValueError(f"d_model must be even to interleave, got {d_model}")
+        exponents = 2 * pairs / d_model
+    elif layout == "concatenated":
+        exponents = pairs / max(len(pairs) - 1, 1)
+    else:
+        raise ValueError(
+            f'layout must be "interleaved" or "concatenated", got {layout!r}'
+        )
+    positions = torch.arange(max_len, dtype=torch.float64)  # (max_len)
+    angles = (
+        positions[:, None] / LONGEST_TIMESCALE**exponents
+    )  # (max_len, d_model // 2)
+    if layout == "interleaved":
+        table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+    else:
+        table = torch.cat([angles.sin(), angles.cos()], dim=-1)
+        table = nn.functional.pad(table, (0, d_model % 2))
+    return table.float()  # (max_len, d_model)
+
+
+class PositionalEncoding(nn.Module):
+    """Add to each vector the row of a table that belongs to its position.
+
+    Args:
+        d_model: Width of the vectors.
+        max_len: The longest sequence there are rows for.
+        layout: A fixed table, ``"interleaved"`` or ``"concatenated"`` (see
+            ``sinusoidal_table``), or ``"learned"``: parameters like any other.
+
+    Raises:
+        ValueError: If a size is not positive, ``layout`` is unknown, or ``d_model`` is
+            odd in the interleaved layout.
+
+    Source: Vaswani et al. (2017), section 3.5; learned: Gehring et al. (2017).
+    """
+
+    def __init__(self, d_model: int, max_len: int, layout: str = "interleaved") -> None:
+        super().__init__()
+        require_positive(d_model=d_model, max_len=max_len)
+        if layout == "learned":
+            self.table = nn.Parameter(torch.empty(max_len, d_model))
+            nn.init.normal_(self.table, std=d_model**-0.5)
+        else:
+            table = sinusoidal_table(max_len, d_model, layout)
+            self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add position t's row to every vector at position t.
+
+        Args:
+            x: Shape (B, T, d_model), T at most ``max_len``.
+
+        Returns:
+            Shape (B, T, d_model).
+
+        Raises:
+            ValueError: If the sequence is longer than the table.
+        """
+        length, max_len = x.size(1), self.table.size(0)
+        if length > max_len:
+            raise ValueError(
+                f"sequence must be at most max_len long, got {length} and {max_len}"
+            )
+        return x + self.table[:length]  # (B, T, d_model)

@@ -1,0 +1,55 @@
+"""What stands around every sublayer: a residual connection, dropout and a norm."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from transformer_lib.checks import require_positive, require_probability
+
+
+class Residual(nn.Module):
+    """Add what a sublayer found out to what was there, and normalise.
+
+    Args:
+        d_model: Width of the vectors.
+        dropout: Share of the sublayer's output dropped while training, in [0, 1).
+        norm_first: False: post-norm, the paper's, normalises the sum. True: pre-norm
+            normalises the sublayer's input and leaves the sum alone.
+        norm_eps: Added to the variance inside the norm.
+
+    Raises:
+        ValueError: If ``d_model`` is not positive, or ``dropout`` is outside [0, 1).
+
+    Source: post-norm: Vaswani et al. (2017), sections 3.1 and 5.4; pre-norm: Xiong et
+        al.
+    (2020), figure 1.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        dropout: float = 0.1,
+        norm_first: bool = False,
+        norm_eps: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        require_positive(d_model=d_model)
+        require_probability(dropout=dropout)
+        self.norm_first = norm_first
+        self.norm = nn.LayerNorm(d_model, eps=norm_eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Run the sublayer inside its residual connection.
+
+        Args:
+            x: Shape (B, T, d_model).
+            sublayer: Any function from (B, T, d_model) to the same shape.
+
+        Returns:
+            Shape (B, T, d_model).
+        """
+        if self.norm_first:
+            return x + self.dropout(sublayer(self.norm(x)))  # (B, T, d_model)
+        return self.norm(x + self.dropout(sublayer(x)))  # (B, T, d_model)
