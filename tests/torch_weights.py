@@ -1,0 +1,78 @@
+"""Carry our weights over to the modules of torch.nn, to compare the two."""
+
+import torch
+from torch import nn
+
+from transformer_lib.attention import MultiHeadAttention
+from transformer_lib.model import Transformer
+
+
+@torch.no_grad()
+def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    projections = [ours.w_q, ours.w_k, ours.w_v]
+    theirs.in_proj_weight.copy_(torch.cat([w.weight for w in projections]))
+    theirs.out_proj.weight.copy_(ours.w_o.weight)
+    if theirs.in_proj_bias is not None:
+        theirs.in_proj_bias.copy_(torch.cat([w.bias for w in projections]))
+        theirs.out_proj.bias.copy_(ours.w_o.bias)
+
+
+def copy_layer(ours: nn.Module, theirs: nn.Module) -> None:
+    """An EncoderLayer or a DecoderLayer to its namesake in torch."""
+    copy_attention(ours.self_attention, theirs.self_attn)
+    theirs.linear1.load_state_dict(ours.feed_forward.w_1.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.w_2.state_dict())
+    residuals = [ours.self_attention_residual]
+    if hasattr(theirs, "multihead_attn"):
+        copy_attention(ours.cross_attention, theirs.multihead_attn)
+        residuals.append(ours.cross_attention_residual)
+    residuals.append(ours.feed_forward_residual)
+    for number, residual in enumerate(residuals, start=1):
+        norm = getattr(theirs, f"norm{number}")
+        norm.load_state_dict(residual.norm.state_dict())
+
+
+def torch_twin(ours: Transformer) -> nn.Transformer:
+    """The same encoder and decoder in torch, with the same weights, in eval mode.
+
+    nn.Transformer ends both stacks in a norm in both norm orders, so the stacks are
+    built one by one: post-norm gets none.
+    """
+    config = ours.config
+    sizes = {
+        "d_model": config.d_model,
+        "nhead": config.num_heads,
+        "dim_feedforward": config.d_ff,
+        "dropout": config.dropout,
+        "layer_norm_eps": config.norm_eps,
+        "norm_first": config.norm_first,
+        "batch_first": True,
+    }
+
+    def norm():
+        if not config.norm_first:
+            return None
+        return nn.LayerNorm(config.d_model, eps=config.norm_eps)
+
+    encoder = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(**sizes),
+        config.num_layers,
+        norm(),
+        enable_nested_tensor=False,
+    )
+    decoder = nn.TransformerDecoder(
+        nn.TransformerDecoderLayer(**sizes), config.num_layers, norm()
+    )
+    theirs = nn.Transformer(
+        d_model=config.d_model,
+        nhead=config.num_heads,
+        custom_encoder=encoder,
+        custom_decoder=decoder,
+        batch_first=True,
+    )  # which also initialises the stacks anew, so the weights come last
+    for stack, its in ((ours.encoder, encoder), (ours.decoder, decoder)):
+        for layer, their_layer in zip(stack.layers, its.layers, strict=True):
+            copy_layer(layer, their_layer)
+        if stack.norm is not None:
+            its.norm.load_state_dict(stack.norm.state_dict())
+    return theirs.eval()
