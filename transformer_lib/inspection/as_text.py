@@ -1,0 +1,56 @@
+"""A walk in a terminal, 88 columns wide."""
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from transformer_lib.inspection.values import Value, sizes
+
+if TYPE_CHECKING:
+    from transformer_lib.inspection.listing import Row, Walk
+
+WIDTH = 88
+
+
+def render(walk: "Walk") -> str:
+    """Write each line with its number; below it, what it made and the note."""
+    first, last = walk.rows[0].statement.first, walk.rows[-1].statement.last
+    head = [f"{walk.name}  ({walk.file}, lines {first} to {last})"]
+    if walk.dims:
+        head.append(", ".join(f"{name} = {size}" for name, size in walk.dims.items()))
+    return "\n\n".join(["\n".join(head), *map(_row, walk.rows)])
+
+
+def _row(row: "Row") -> str:
+    statement = row.statement
+    lines = [f"{'':5}  {comment}" for comment in statement.above]
+    for number, line in enumerate(statement.lines, statement.first):
+        lines.append(f"{number:5}  {line}")
+    if row.comment:
+        lines[-1] += f"  {row.comment}"
+    made = [row.flow, *map(describe, row.made)]
+    if row.raised:
+        made.append(f"raised {row.raised}")
+    for text in filter(None, made):
+        lines += _wrap(text, "       > ", "         ")
+    if row.note:
+        lines += _wrap(row.note, "       | ", "       | ")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def describe(value: Value) -> str:
+    """Write on one line what is known of a value."""
+    parts = "; ".join(f"{part.name} {_shape(part)}" for part in value.parts)
+    status = f"({value.status})" if value.status else ""
+    words = [value.name, status, _shape(value), value.text, parts]
+    return "  ".join(filter(None, words))
+
+
+def _shape(value: Value) -> str:
+    if value.shape is None:
+        return ""
+    return "  ".join(filter(None, [value.letters, sizes(value.shape)]))
+
+
+def _wrap(text: str, first: str, then: str) -> list[str]:
+    text = " ".join(text.split("\n"))
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=then)

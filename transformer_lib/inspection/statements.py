@@ -1,0 +1,203 @@
+"""Cut a function's source into statements, the rows of a listing."""
+
+import ast
+import inspect
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import CodeType
+
+BLOCKS = ("body", "cases", "handlers", "orelse", "finalbody")
+SCOPES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+
+
+@dataclass
+class Statement:
+    """A simple statement, or the header of a compound one, or a lone ``else:``.
+
+    Attributes:
+        first: The number of its first line in the file.
+        lines: Its lines, without the function's indentation and the trailing comment.
+        key: The line that names it, stripped: the first one, after any decorators.
+        comment: The trailing comment, such as ``# (B, T)``, or "".
+        above: The comment lines above it.
+        nodes: Its syntax; several where statements share a line, none for ``else:``.
+    """
+
+    first: int
+    lines: list[str]
+    key: str
+    comment: str
+    above: list[str]
+    nodes: list[ast.AST]
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.lines) - 1
+
+    @property
+    def is_structure(self) -> bool:
+        """Whether it only holds blocks together: ``else:``, ``try:``, ``finally:``."""
+        return all(isinstance(node, ast.Try) for node in self.nodes)
+
+    def is_a(self, *kinds: type[ast.AST]) -> bool:
+        return any(isinstance(node, kinds) for node in self.nodes)
+
+    @cached_property
+    def body(self) -> range:
+        """The lines of the block below this header; empty where there is none."""
+        block = getattr(self.nodes[0], "body", None) if self.nodes else None
+        if not block or self.is_a(*SCOPES) or _first_line(block[0]) <= self.last:
+            return range(0)
+        return range(_first_line(block[0]), block[-1].end_lineno + 1)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Every name and dotted name in it: ``self.w_q``, ``self``, ``x``."""
+        found = [_dotted(part) for node in self.nodes for part in _own_parts(node)]
+        return list(dict.fromkeys(filter(None, found)))
+
+    @cached_property
+    def targets(self) -> list[str]:
+        """The names that it assigns to, in order."""
+        found = [_bound(part) for node in self.nodes for part in _own_parts(node)]
+        return list(dict.fromkeys(filter(None, found)))
+
+
+def read_statements(code: CodeType) -> list[Statement]:
+    """Find the statements of a function, top to bottom, its docstring left out.
+
+    Raises:
+        OSError: If the source is not at hand.
+        TypeError: If it is not the source of a ``def``.
+    """
+    source, start = inspect.getsourcelines(code)
+    # The extra first line is a block for an indented method to stand in.
+    indented = source[0][0].isspace()
+    text = ("if True:\n" if indented else "\n") + "".join(source)
+    try:
+        tree = ast.parse(text)
+        function = (tree.body[0].body if indented else tree.body)[0]
+    except SyntaxError:
+        function = None
+    if not isinstance(function, ast.FunctionDef):
+        raise TypeError(
+            f"only functions made with def can be walked, not {code.co_name}"
+        )
+    ast.increment_lineno(function, start - 2)
+    comments = {
+        token.start[0] + start - 2: token.string
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT
+    }
+
+    lines, bare = {}, {}  # by number; bare: without the comment
+    for number, line in enumerate(source, start):
+        line = line.rstrip()
+        margin = function.col_offset if line[: function.col_offset].isspace() else 0
+        lines[number] = line[margin:]
+        bare[number] = lines[number].removesuffix(comments.get(number, "")).rstrip()
+
+    docstring, spans = range(0), {}
+    body = function.body
+    if ast.get_docstring(function) is not None:
+        docstring = range(body[0].lineno, body[0].end_lineno + 1)
+    header = (start, max(function.lineno, _first_line(body[0]) - 1), function)
+    for first, last, node in [header, *_spans(body[1:] if docstring else body)]:
+        while not bare[last]:  # what stands between a header and its block
+            last -= 1
+        nodes = spans[first][1] if first in spans else []
+        spans[first] = (last, [*nodes, node])
+
+    statements, above = [], []
+    number = start
+    while number in lines:
+        last, nodes = spans.get(number, (number, []))
+        if nodes or (bare[number] and number not in docstring):
+            shown = [*(lines[n] for n in range(number, last)), bare[last]]
+            named = max(number, min((_line(node) for node in nodes), default=number))
+            statements.append(
+                Statement(
+                    first=number,
+                    lines=shown,
+                    key=bare[named].strip(),
+                    comment=comments.get(last, ""),
+                    above=above,
+                    nodes=nodes,
+                )
+            )
+            above = []
+        elif number in comments:
+            above.append(lines[number])
+        number = last + 1
+    return statements
+
+
+def _spans(block: list[ast.AST]) -> Iterator[tuple[int, int, ast.AST]]:
+    """Yield first line, last line and node of every statement, nested ones too.
+
+    A compound statement ends where the first one inside it begins.
+    """
+    for node in block:
+        inside = [child for field in BLOCKS for child in getattr(node, field, [])]
+        if not inside or isinstance(node, SCOPES):
+            yield _first_line(node), node.end_lineno, node
+        else:
+            first = _first_line(node)
+            yield first, max(first, _first_line(inside[0]) - 1), node
+            yield from _spans(inside)
+
+
+def _line(node: ast.AST) -> int:
+    return node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno
+
+
+def _first_line(node: ast.AST) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return min([_line(node), *(decorator.lineno for decorator in decorators)])
+
+
+def _own_parts(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk through a node, but not into the blocks below it, nor into other scopes."""
+    yield node
+    if isinstance(node, SCOPES):
+        return
+    is_header = isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case))
+    for field, value in ast.iter_fields(node):
+        if is_header and field in BLOCKS:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _own_parts(child)
+
+
+def _dotted(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (base := _dotted(node.value)):
+        return f"{base}.{node.attr}"
+    return None
+
+
+def _bound(node: ast.AST) -> str | None:
+    """The name that a part of a statement assigns to, if it assigns."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _dotted(node) if isinstance(node.ctx, ast.Store) else None
+    if isinstance(node, ast.alias):
+        return node.asname or node.name.partition(".")[0]
+    if isinstance(
+        node, (ast.FunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs)
+    ):
+        return node.name
+    return None

@@ -1,0 +1,307 @@
+"""Run a call once and record what each of its statements made."""
+
+import ast
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
+
+from torch import Tensor, nn
+
+from transformer_lib.inspection.statements import Statement, read_statements
+from transformer_lib.inspection.values import Value, describe, same_values
+
+MISSING = object()
+IN_PIECES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+@dataclasses.dataclass
+class Record:
+    """What happened at one statement.
+
+    Attributes:
+        times: How often it ran.
+        entered: How often the block below it was entered, if it is a header.
+        made: What it made the last time that it ran.
+        raised: The exception that came out of it the last time, in words.
+    """
+
+    times: int = 0
+    entered: int = 0
+    made: list[Value] = dataclasses.field(default_factory=list)
+    raised: str = ""
+
+
+@dataclasses.dataclass
+class Run:
+    """A call that has run: its function, statements, their records, and the outcome."""
+
+    function: FunctionType
+    statements: list[Statement]
+    records: list[Record]
+    result: Any = None
+    error: BaseException | None = None
+
+
+def trace(
+    call: Callable,
+    *args: Any,
+    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    **kwargs: Any,
+) -> Run:
+    """Run ``call(*args, **kwargs)`` and record its first frame, statement by statement.
+
+    Whatever the call calls is stepped over. A tracer that is at work already, such as a
+    debugger's or a coverage tool's, goes on receiving its events.
+
+    Args:
+        call: A function, a method, a module (its ``forward``) or a class (its
+            ``__init__``, or the ``__post_init__`` of a dataclass).
+        *args: Handed to the call.
+        raises: An exception that the call must raise; it is kept instead of thrown.
+        **kwargs: Handed to the call.
+
+    Raises:
+        OSError: If the function's source is not at hand.
+        RuntimeError: If the call never reached the function, did not raise what it was
+            to raise, or another tracer took over.
+        TypeError: If there is no Python function to walk, or it runs in pieces.
+    """
+    function, receiver = _find_function(call)
+    name = function.__qualname__
+    statements = read_statements(function.__code__)
+    run = Run(function, statements, [Record() for _ in statements])
+    tracer = _Tracer(run, receiver)
+    tracer.start()
+    try:
+        run.result = call(*args, **kwargs)
+    except raises as error:
+        run.error = error.with_traceback(None)
+    finally:
+        in_charge = tracer.stop()
+    if not in_charge:
+        raise RuntimeError(f"another tracer took over while {name} ran")
+    if not run.records[0].times:
+        raise RuntimeError(f"the call returned without ever running {name}")
+    if raises and run.error is None:
+        raise RuntimeError(f"{name} was to raise {raises} and did not")
+    return run
+
+
+def _find_function(call: Callable) -> tuple[FunctionType, Any]:
+    """Find the Python function that the call runs, and the object it is bound to."""
+    target = call
+    if isinstance(call, nn.Module):
+        target = call.forward
+    elif isinstance(call, type):
+        post_init = getattr(call, "__post_init__", None)
+        is_data = dataclasses.is_dataclass(call) and post_init is not None
+        target = post_init if is_data else call.__init__
+    receiver = getattr(target, "__self__", None)
+    function = inspect.unwrap(getattr(target, "__func__", target))
+    if not inspect.isfunction(function):
+        raise TypeError(f"there is no Python function to walk in {call!r}")
+    if function.__code__.co_flags & IN_PIECES:
+        raise TypeError(f"{function.__qualname__} runs in pieces: it cannot be walked")
+    return function, receiver
+
+
+class _Tracer:
+    """Watches one frame; hands every event on to the tracer that was there before."""
+
+    def __init__(self, run: Run, receiver: Any) -> None:
+        self.run = run
+        self.receiver = receiver
+        self.row_at = {
+            number: row
+            for row, statement in enumerate(run.statements)
+            for number in range(statement.first, statement.last + 1)
+        }
+        self.frame: FrameType | None = None
+        self.row: int | None = None  # the statement that is running
+        self.before: dict[str, _Held] = {}  # what its names held when it began
+        self.returning: int | None = None
+        self.hook = self.on_call  # one object, to be recognised by identity
+
+    def start(self) -> None:
+        self.previous = sys.gettrace()
+        sys.settrace(self.hook)
+
+    def stop(self) -> bool:
+        """Put the previous tracer back; say whether no other had taken over."""
+        self.frame = None
+        self.before = {}
+        in_charge = sys.gettrace() is self.hook
+        if in_charge:
+            sys.settrace(self.previous)
+        return in_charge
+
+    def hand_on(self, tracer: Callable | None, *event: Any) -> Callable | None:
+        """Let another tracer see an event, and stay in charge.
+
+        Coverage's C tracer takes the hook back whenever it sees a call, and a debugger
+        drops it on "continue": what they leave there is what they will find again.
+        """
+        answer = tracer(*event) if tracer is not None else None
+        if sys.gettrace() is not self.hook:
+            self.previous = sys.gettrace()
+            sys.settrace(self.hook)
+        return answer
+
+    def on_call(self, frame: FrameType, event: str, arg: Any) -> Callable | None:
+        theirs = self.hand_on(self.previous, frame, event, arg)
+        if self.frame is not None or not self.is_target(frame):
+            return theirs
+        self.frame, self.theirs = frame, theirs
+        self.run.records[0].times = 1
+        self.run.records[0].made = list(self.arguments(frame))
+        self.row = 0
+        return self.on_event
+
+    def is_target(self, frame: FrameType) -> bool:
+        code = self.run.function.__code__
+        if frame.f_code is not code or self.receiver is None:
+            return frame.f_code is code
+        return frame.f_locals.get(code.co_varnames[0]) is self.receiver
+
+    def arguments(self, frame: FrameType) -> Iterator[Value]:
+        code = frame.f_code
+        stars = bool(code.co_flags & inspect.CO_VARARGS)
+        stars += bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        count = code.co_argcount + code.co_kwonlyargcount + stars
+        for name in code.co_varnames[:count]:
+            if name not in ("self", "cls"):
+                yield from describe(name, frame.f_locals[name])
+
+    def on_event(self, frame: FrameType, event: str, arg: Any) -> Callable:
+        self.theirs = self.hand_on(self.theirs, frame, event, arg) or self.theirs
+        row = self.row_at.get(frame.f_lineno)
+        if event == "line" and row is not None and row != self.row:
+            self.finish(frame, self.run.statements[row])
+            self.begin(frame, row)
+        elif event == "exception" and row is not None:
+            kind, error, _ = arg
+            is_loop = self.run.statements[row].is_a(ast.For)
+            if not (is_loop and issubclass(kind, StopIteration)):
+                self.run.records[row].raised = f"{kind.__name__}: {error}"
+        elif event == "return":
+            self.finish(frame, None)
+            if self.returning is not None:
+                record = self.run.records[self.returning]
+                if not record.raised:
+                    record.made += describe("returned", arg)
+        return self.on_event
+
+    def begin(self, frame: FrameType, row: int) -> None:
+        statement, came_from = self.run.statements[row], self.row
+        self.row = row
+        inside = came_from and self.run.statements[came_from].first in statement.body
+        if statement.is_a(ast.With) and inside:
+            self.row = None  # only the way out
+            return
+        record = self.run.records[row]
+        record.times += 1
+        record.raised = ""
+        self.before = _holdings(statement, frame.f_locals)
+        if statement.is_a(ast.Return):
+            self.returning = row
+
+    def finish(self, frame: FrameType, following: Statement | None) -> None:
+        """Record what the running statement made, now that another one follows."""
+        if not self.row:
+            return
+        statement, record = self.run.statements[self.row], self.run.records[self.row]
+        enters = following is not None and following.first == statement.body.start
+        record.entered += enters and bool(statement.body)
+        if statement.is_a(ast.For) and not enters:
+            return  # an exhausted loop makes nothing
+        after = _holdings(statement, frame.f_locals)
+        record.made = list(_made(statement, self.before, after, bool(record.raised)))
+
+
+@dataclasses.dataclass
+class _Held:
+    """What a name held: the object, and what tells whether it was changed in place."""
+
+    value: Any
+    state: Any = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, Tensor) and not self.value.is_inference():
+            self.state = self.value._version
+        elif isinstance(self.value, dict):
+            self.state = [*self.value.keys(), *self.value.values()]
+        elif isinstance(self.value, (list, set)):
+            self.state = list(self.value)
+
+    def is_unchanged(self, other: "_Held") -> bool:
+        if self.value is not other.value:
+            return False
+        if not isinstance(self.state, list):
+            return self.state == other.state
+        return [id(item) for item in self.state] == [id(item) for item in other.state]
+
+
+def _holdings(statement: Statement, namespace: dict[str, Any]) -> dict[str, _Held]:
+    """Look up every name in a statement, and the attributes stored in its objects."""
+    held = {}
+    for name in statement.names:
+        value = _look_up(name, namespace)
+        if value is MISSING:
+            continue
+        held[name] = _Held(value)
+        for attribute, inner in _attributes(value).items():
+            if not attribute.startswith("_"):
+                held.setdefault(f"{name}.{attribute}", _Held(inner))
+    return held
+
+
+def _look_up(dotted: str, namespace: dict[str, Any]) -> Any:
+    """Follow a dotted name through stored attributes: no property runs."""
+    first, *rest = dotted.split(".")
+    value = namespace.get(first, MISSING)
+    for attribute in rest:
+        value = _attributes(value).get(attribute, MISSING)
+    return value
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    if isinstance(value, (type, FunctionType, ModuleType, Tensor)):
+        return {}
+    stored = getattr(value, "__dict__", {})
+    if isinstance(value, nn.Module):
+        kinds = ("_parameters", "_buffers", "_modules")
+        return stored | {
+            k: v for kind in kinds for k, v in stored.get(kind, {}).items()
+        }
+    return stored
+
+
+def _made(
+    statement: Statement,
+    before: dict[str, _Held],
+    after: dict[str, _Held],
+    raised: bool,
+) -> Iterator[Value]:
+    """Describe what a statement assigned to, and what else it changed."""
+    renewed, changed = set(), []
+    for name, held in after.items():
+        if name not in before or held.value is not before[name].value:
+            renewed.add(name)
+        if name not in before or not held.is_unchanged(before[name]):
+            changed.append(name)
+    targets = [] if raised else statement.targets
+    for name in dict.fromkeys([*targets, *changed]):
+        owner = name.rpartition(".")[0]
+        if name not in after or owner in renewed:
+            continue
+        new, old = after[name], before.get(name)
+        if old is None or statement.is_a(ast.For):
+            status = ""
+        elif new.value is old.value:
+            status = "same values" if new.is_unchanged(old) else "changed in place"
+        else:
+            status = "same values" if same_values(old.value, new.value) else "changed"
+        yield from describe(name, new.value, status)

@@ -1,0 +1,232 @@
+"""Put a value into words and, where it is small enough, into a picture."""
+
+import dataclasses
+import math
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+PICTURE_ROWS, PICTURE_COLUMNS = 12, 24
+MOST_NUMBERS = 16
+MOST_ITEMS = 6
+LONGEST_STRING = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A heat map: the last two axes of a tensor, at the last index of all axes before.
+
+    Attributes:
+        cells: A code for each number, row by row: ``n4`` to ``n1``, ``zero``, ``p1`` to
+            ``p4`` for signed numbers; ``s0`` to ``s5`` for shares; ``true``, ``false``;
+            ``hidden`` for minus infinity; ``nan``.
+        is_slice: Whether there are axes before the last two.
+    """
+
+    cells: list[list[str]]
+    is_slice: bool
+
+
+@dataclasses.dataclass
+class Value:
+    """What is kept of a value when the run goes on.
+
+    Attributes:
+        name: What the code calls it.
+        text: Its range, its contents, or its class.
+        status: "", "changed", "changed in place" or "same values".
+        shape: The sizes of a tensor's axes; None for all else.
+        letters: The same in letters, once they are known: ``(B, T, d_model)``.
+        picture: A heat map of a small tensor.
+        parts: The parameters of a module.
+    """
+
+    name: str
+    text: str
+    status: str = ""
+    shape: tuple[int, ...] | None = None
+    letters: str = ""
+    picture: Picture | None = None
+    parts: tuple["Value", ...] = ()
+
+
+def describe(name: str, value: Any, status: str = "") -> list[Value]:
+    """Describe a value; a few tensors in a tuple or list one by one."""
+    if isinstance(value, Tensor):
+        shape, tensor = tuple(value.shape), value.detach()
+        return [Value(name, _numbers(tensor), status, shape, picture=_picture(tensor))]
+    is_sequence = isinstance(value, (tuple, list)) and len(value) <= MOST_ITEMS
+    if is_sequence and any(isinstance(item, Tensor) for item in value):
+        items = [describe(f"{name}[{i}]", x, status) for i, x in enumerate(value)]
+        return [part for item in items for part in item]
+    if isinstance(value, nn.Module):
+        parameters = dict(value.named_parameters())
+        if 0 < len(parameters) <= 3:
+            parts = [Value(n, "", shape=tuple(p.shape)) for n, p in parameters.items()]
+            return [Value(name, type(value).__name__, status, parts=tuple(parts))]
+    return [Value(name, short(value), status)]
+
+
+def same_values(old: Any, new: Any) -> bool:
+    """Say whether two values are equal, nan to nan; what is in doubt is not."""
+    if isinstance(old, Tensor) and isinstance(new, Tensor):
+        if (old.shape, old.dtype, old.device) != (new.shape, new.dtype, new.device):
+            return False
+        old, new = old.detach(), new.detach()
+        return bool(((old == new) | ((old != old) & (new != new))).all())
+    return type(old) is type(new) and isinstance(old, (int, float, str)) and old == new
+
+
+def short(value: Any, depth: int = 2) -> str:
+    """Write any value in a few words, without addresses, the same in every run."""
+    if isinstance(value, Tensor):
+        return f"tensor of {sizes(value.shape)}"
+    if isinstance(value, nn.Module):
+        return _module(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, int | None | torch.dtype | torch.device):
+        return repr(value)
+    if isinstance(value, str):
+        cut = (
+            value if len(value) <= LONGEST_STRING else value[: LONGEST_STRING - 1] + "…"
+        )
+        return repr(cut)
+    if isinstance(value, (type, FunctionType, ModuleType)):
+        return getattr(value, "__qualname__", value.__name__)
+    if depth == 0:
+        return type(value).__name__
+    if dataclasses.is_dataclass(value):
+        fields = [f.name for f in dataclasses.fields(value) if f.repr]
+        pairs = [f"{f}={short(getattr(value, f), depth - 1)}" for f in fields]
+        return f"{type(value).__name__}({_some(pairs)})"
+    if isinstance(value, dict):
+        pairs = [f"{short(k, 0)}: {short(v, depth - 1)}" for k, v in value.items()]
+        return "{" + _some(pairs) + "}"
+    if isinstance(value, (list, tuple)):
+        return _sequence(value, depth)
+    return type(value).__name__
+
+
+def sizes(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape)) if shape else "one number"
+
+
+def number(value: float) -> str:
+    """Write a number with about three digits and a true minus sign."""
+    if not math.isfinite(value):
+        text = {math.inf: "∞", -math.inf: "-∞"}.get(value, "nan")
+    elif value == int(value) and abs(value) < 1e6:
+        text = str(int(value))
+    else:
+        text = f"{value:.2f}" if 0.1 <= abs(value) < 1000 else f"{value:.2g}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def _some(items: list[str]) -> str:
+    shown = items[:MOST_ITEMS] + ["…"] * (len(items) > MOST_ITEMS)
+    return ", ".join(shown)
+
+
+def _sequence(value: list | tuple, depth: int) -> str:
+    kinds = {type(item).__name__ for item in value}
+    if len(value) > 1 and len(kinds) == 1 and isinstance(value[0], (Tensor, nn.Module)):
+        kind = f"{len(value)} × {kinds.pop()}"
+        shapes = {tuple(item.shape) for item in value if isinstance(item, Tensor)}
+        return f"{kind}, each {sizes(shapes.pop())}" if len(shapes) == 1 else kind
+    items = _some([short(item, depth - 1) for item in value])
+    if isinstance(value, list):
+        return f"[{items}]"
+    return f"({items},)" if len(value) == 1 else f"({items})"
+
+
+def _module(module: nn.Module) -> str:
+    kind = type(module).__name__
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    if isinstance(module, (nn.ModuleList, nn.Sequential)):
+        kind = f"{kind} of {len(module)}"
+    if parameters:
+        return f"{kind}, {parameters:,} parameters"
+    return kind if list(module.children()) else f"{kind}({module.extra_repr()})"
+
+
+def _numbers(tensor: Tensor) -> str:
+    """Say the dtype, unless it is the usual one, and the range of the numbers."""
+    usual = tensor.dtype in (torch.get_default_dtype(), torch.bool)
+    words = [] if usual else [str(tensor.dtype).removeprefix("torch.")]
+    if tensor.device.type != "cpu":
+        words.append(str(tensor.device))
+    if tensor.is_meta or tensor.is_complex() or tensor.layout != torch.strided:
+        return " ".join(words)
+    return " ".join([*words, _contents(tensor)])
+
+
+def _contents(tensor: Tensor) -> str:
+    if tensor.numel() == 0:
+        return "empty"
+    if tensor.dtype == torch.bool:
+        if tensor.numel() == 1:
+            return str(tensor.item())
+        trues = int(tensor.sum())
+        return f"{trues} True, {tensor.numel() - trues} False"
+    if not tensor.is_floating_point():
+        if 1 < tensor.numel() <= MOST_NUMBERS:
+            return str(tensor.tolist()).replace("-", "−")
+        return _range(tensor)
+    tensor = tensor.double()
+    apart = {
+        "−∞": tensor == -math.inf,
+        "∞": tensor == math.inf,
+        "nan": tensor.isnan(),
+    }
+    counts = {what: int(where.sum()) for what, where in apart.items()}
+    words = [f"{count} × {what}" for what, count in counts.items() if count]
+    finite = tensor[tensor.isfinite()]
+    if finite.numel():
+        words.append(_range(finite))
+    return ", ".join(words)
+
+
+def _range(tensor: Tensor) -> str:
+    low, high = tensor.min().item(), tensor.max().item()
+    if low == high:
+        return number(low) if tensor.numel() == 1 else f"all {number(low)}"
+    return f"{number(low)} … {number(high)}"
+
+
+def _picture(tensor: Tensor) -> Picture | None:
+    if tensor.dim() == 0 or tensor.is_meta or tensor.layout != torch.strided:
+        return None
+    if not (tensor.dtype == torch.bool or tensor.is_floating_point()):
+        return None
+    if tensor.numel() == 0 or tensor.numel() == 1:
+        return None
+    is_slice = tensor.dim() > 2
+    while tensor.dim() > 2:
+        tensor = tensor[-1]
+    table = tensor.reshape(-1, tensor.size(-1))
+    if table.size(0) > PICTURE_ROWS or table.size(1) > PICTURE_COLUMNS:
+        return None
+    if table.dtype == torch.bool:
+        codes = [["true" if on else "false" for on in row] for row in table.tolist()]
+        return Picture(codes, is_slice)
+    table = table.double()
+    finite = table[table.isfinite()]
+    largest = finite.abs().max().item() if finite.numel() else 0.0
+    shares = finite.numel() > 0 and finite.min() >= 0 and largest <= 1
+    scale = 1.0 if shares else largest or 1.0
+    codes = [[_code(x, scale, shares) for x in row] for row in table.tolist()]
+    return Picture(codes, is_slice)
+
+
+def _code(x: float, scale: float, shares: bool) -> str:
+    if math.isnan(x):
+        return "nan"
+    if x == -math.inf:
+        return "hidden"
+    if shares:
+        return f"s{round(5 * min(x, scale))}"
+    level = round(4 * min(x / scale, 1.0))
+    return f"p{level}" if level > 0 else f"n{-level}" if level < 0 else "zero"
