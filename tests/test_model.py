@@ -161,6 +161,7 @@ def test_the_options_reach_the_layers():
         assert layer.feed_forward.dropout.p == 0.5
         assert layer.feed_forward_residual.dropout.p == 0.25
         assert layer.feed_forward_residual.norm_first
+        assert layer.feed_forward_residual.norm.eps == 1e-6
     assert isinstance(model.tgt_positions.table, nn.Parameter)
 
 
