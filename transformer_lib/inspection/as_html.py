@@ -1,7 +1,169 @@
-"""A walk as a page."""
+"""A walk as part of a page: complete without its script, and in print."""
 
+import re
+from collections import defaultdict
 from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from pygments.lexers import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
+
+from transformer_lib.inspection.values import Value, sizes
+
+if TYPE_CHECKING:
+    from transformer_lib.inspection.listing import Row, Walk
+
+STYLE, SCRIPT = (
+    files("transformer_lib.inspection").joinpath(name).read_text(encoding="utf-8")
+    for name in ("walk.css", "walk.js")
+)
+COLOURS = {  # of two kinds that a token belongs to, the special one comes first
+    Comment: "comment",
+    Keyword.Constant: "number",
+    Keyword: "keyword",
+    Operator.Word: "keyword",
+    Name.Function: "name",
+    Name.Decorator: "name",
+    String: "string",
+    Number: "number",
+}
+LEGEND = {  # cells that a picture may hold, and what they mean
+    "n4 n2 zero p2 p4": "below zero to above",
+    "s0 s2 s3 s5": "0 to 1",
+    "false true": "False, True",
+    "hidden": "−∞",
+    "nan": "nan",
+}
 
 
-def render(walk) -> str:
-    return f"<pre data-walk={escape(walk.name)}>{escape(repr(walk))}</pre>"
+def render(walk: "Walk") -> str:
+    """Write the listing with its style sheet and its script."""
+    title = escape(walk.qualname)
+    dims = ", ".join(f"{name} = {size}" for name, size in walk.dims.items())
+    rows = "".join(map(_row, walk.rows)).replace('tabindex="-1"', 'tabindex="0"', 1)
+    return (
+        f'<section class="walk" data-walk="{escape(walk.name)}" '
+        f'aria-label="{title}, line by line"><style>{STYLE}</style>'
+        f'<div class="w-head"><b>{title}</b> <span>{escape(walk.place)}</span> '
+        f'<span class="w-dims">{escape(dims)}</span></div>'
+        f'<ol class="w-rows" role="list">{rows}</ol>'
+        f'<div class="w-foot">{_legend(walk)}'
+        '<span class="w-keys"><kbd>↑</kbd> <kbd>↓</kbd> line by line</span></div>'
+        f"<script>{SCRIPT}</script></section>"
+    )
+
+
+def highlight(source: str) -> str:
+    """Colour Python source; no span runs over the end of a line."""
+    pieces = []
+    for token, text in PythonLexer(stripnl=False, ensurenl=False).get_tokens(source):
+        colour = next((name for kind, name in COLOURS.items() if token in kind), None)
+        for piece in re.split("(\n)", escape(text)):
+            coloured = colour and piece.strip()
+            pieces.append(f'<i class="w-{colour}">{piece}</i>' if coloured else piece)
+    return "".join(pieces)
+
+
+def markdown(note: str) -> str:
+    """Render a note: emphasis, code, links, and ``$maths$`` for MathJax; no HTML."""
+    return _MARKDOWN.renderInline(note.strip())
+
+
+def _maths(state: StateInline, silent: bool) -> bool:
+    found = re.compile(r"\$(?!\s)([^$]+)(?<!\s)\$").match(state.src, state.pos)
+    if found and not silent:
+        state.push("maths", "", 0).content = found[1]
+    state.pos += len(found[0]) if found else 0
+    return found is not None
+
+
+def _render_maths(self: object, tokens: list, index: int, *_: object) -> str:
+    return rf'<span class="tex2jax_process">\({escape(tokens[index].content)}\)</span>'
+
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False})
+_MARKDOWN.inline.ruler.before("escape", "maths", _maths)
+_MARKDOWN.add_render_rule("maths", _render_maths)
+
+
+def _row(row: "Row") -> str:
+    statement = row.statement
+    source = "\n".join(statement.lines) + (f"  {row.comment}" if row.comment else "")
+    html = highlight(source) if row.reached else escape(source)
+    lines = [("", highlight(comment)) for comment in statement.above]
+    lines += enumerate(html.split("\n"), statement.first)
+    code = "".join(_line(number, line) for number, line in lines)
+    made = [f'<li class="w-flow">{row.flow}</li>'] if row.flow else []
+    made += map(_value, row.made)
+    if row.raised:
+        made.append(f'<li class="w-raised">raised {escape(row.raised)}</li>')
+    items = f'<ul class="w-made" role="list">{"".join(made)}</ul>' if made else ""
+    note = f'<div class="w-note">{markdown(row.note)}</div>' if row.note else ""
+    return (
+        f'<li class="w-row{"" if row.reached else " w-pale"}" tabindex="-1">'
+        f'<div class="w-main" style="--indent:{_indent(source)}">'
+        f'<span class="w-spoken">Line {statement.first}. </span>'
+        f"<code>{code}</code>{items}</div>{note}</li>"
+    )
+
+
+def _line(number: int | str, html: str) -> str:
+    indent = f'style="--indent:{_indent(html)}"'
+    return f'<span class="w-line" data-number="{number}" {indent}>{html}</span>'
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _value(value: Value) -> str:
+    status = f" <em>{value.status}</em>" if value.status else ""
+    cells = [f"<b>{escape(value.name)}</b>{status}"]
+    if value.shape is None:
+        parts = [f"{escape(part.name)} {_shape(part)}" for part in value.parts]
+        cells.append(" ".join([escape(value.text), ", ".join(parts)]))
+    else:
+        picture = _svg(value.picture.cells) if value.picture else ""
+        cells += [_shape(value), f"{escape(value.text)} {picture}"]
+    return f"<li>{' '.join(f'<span>{cell}</span>' for cell in cells)}</li>"
+
+
+def _shape(value: Value) -> str:
+    letters = f'<span class="w-letters">{escape(value.letters)}</span> '
+    return f"{letters if value.letters else ''}{sizes(value.shape)}"
+
+
+def _svg(cells: list[list[str]]) -> str:
+    """Draw the cells: one path for all that look the same."""
+    marks = defaultdict(str)
+    for y, row in enumerate(cells):
+        for x, code in enumerate(row):
+            left, top = 8 * x, 8 * y
+            if code == "hidden":
+                marks[code] += f"M{left} {top + 7}l7-7"
+            elif code == "nan":
+                marks[code] += f"M{left} {top}l7 7m0-7l-7 7"
+            else:
+                marks[code] += f"M{left} {top}h7v7h-7z"
+    paths = "".join(f'<path class="w-{code}" d="{d}"/>' for code, d in marks.items())
+    size = f'width="{8 * len(cells[0]) - 1}" height="{8 * len(cells) - 1}"'
+    return f'<svg {size} aria-hidden="true">{paths}</svg>'
+
+
+def _legend(walk: "Walk") -> str:
+    """Explain the pictures of this listing, and no others."""
+    pictures = [
+        value.picture for row in walk.rows for value in row.made if value.picture
+    ]
+    seen = {code for picture in pictures for cells in picture.cells for code in cells}
+    parts = [
+        f"<span>{_svg([codes.split()])} {meaning}</span>"
+        for codes, meaning in LEGEND.items()
+        if seen.intersection(codes.split())
+    ]
+    if any(picture.is_slice for picture in pictures):
+        parts.append("<span>pictures: the last item of the leading axes</span>")
+    return "".join(parts)

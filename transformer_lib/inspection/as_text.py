@@ -13,8 +13,7 @@ WIDTH = 88
 
 def render(walk: "Walk") -> str:
     """Write each line with its number; below it, what it made and the note."""
-    first, last = walk.rows[0].statement.first, walk.rows[-1].statement.last
-    head = [f"{walk.name}  ({walk.file}, lines {first} to {last})"]
+    head = [walk.name, walk.place]
     if walk.dims:
         head.append(", ".join(f"{name} = {size}" for name, size in walk.dims.items()))
     return "\n\n".join(["\n".join(head), *map(_row, walk.rows)])

@@ -46,20 +46,31 @@ class Walk:
     """A call that has run, line by line: a page in a notebook, text in a terminal.
 
     Attributes:
-        name: The function, ``transformer_lib.masks.causal_mask``.
-        file: The file it stands in, ``transformer_lib/masks.py``.
+        module: Where the function is defined, ``transformer_lib.attention``.
+        qualname: Its name there, ``MultiHeadAttention.forward``.
+        file: The file, ``transformer_lib/attention.py``.
         dims: The size that each letter of a shape stands for.
         rows: Its statements, top to bottom.
         result: What the call returned.
         error: What the call raised, if it was to raise.
     """
 
-    name: str
+    module: str
+    qualname: str
     file: str
     dims: dict[str, int]
     rows: list[Row]
     result: Any
     error: BaseException | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}.{self.qualname}"
+
+    @property
+    def place(self) -> str:
+        first, last = self.rows[0].statement.first, self.rows[-1].statement.last
+        return f"{self.file}, lines {first} to {last}"
 
     def __repr__(self) -> str:
         return as_text.render(self)
@@ -127,7 +138,8 @@ def walk(
     if notes is not None:
         _attach_notes(notes, rows, run.function.__qualname__)
     return Walk(
-        name=f"{run.function.__module__}.{run.function.__qualname__}",
+        module=run.function.__module__,
+        qualname=run.function.__qualname__,
         file=_file(run.function),
         dims=letters.sizes,
         rows=rows,
