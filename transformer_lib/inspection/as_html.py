@@ -2,8 +2,10 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from html import escape
 from importlib.resources import files
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
@@ -30,8 +32,9 @@ COLOURS = {  # of two kinds that a token belongs to, the special one comes first
     String: "string",
     Number: "number",
 }
+SMALL = 24  # letters of a text that leave room for another value on its line
 LEGEND = {  # cells that a picture may hold, and what they mean
-    "n4 n2 zero p2 p4": "below zero to above",
+    "n4 n2 zero p2 p4": "below to above zero",
     "s0 s2 s3 s5": "0 to 1",
     "false true": "False, True",
     "hidden": "−∞",
@@ -97,7 +100,7 @@ def _row(row: "Row") -> str:
     lines += enumerate(html.split("\n"), statement.first)
     code = "".join(_line(number, line) for number, line in lines)
     made = [f'<li class="w-flow">{row.flow}</li>'] if row.flow else []
-    made += map(_value, row.made)
+    made += _made(row.made)
     if row.raised:
         made.append(f'<li class="w-raised">raised {escape(row.raised)}</li>')
     items = f'<ul class="w-made" role="list">{"".join(made)}</ul>' if made else ""
@@ -119,21 +122,45 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _value(value: Value) -> str:
-    status = f" <em>{value.status}</em>" if value.status else ""
-    cells = [f"<b>{escape(value.name)}</b>{status}"]
+def _made(values: list[Value]) -> Iterator[str]:
+    """Write a line for every value; small ones that follow each other share one."""
+    for small, group in groupby(values, _is_small):
+        if small:
+            cells = [f"{_name(value)} {escape(value.text)}" for value in group]
+            yield f'<li class="w-few">{_spans(cells)}</li>'
+        else:
+            yield from (f"<li>{_spans(_cells(value))}</li>" for value in group)
+
+
+def _spans(cells: Iterable[str]) -> str:
+    return " ".join(f"<span>{cell}</span>" for cell in cells)
+
+
+def _is_small(value: Value) -> bool:
+    return value.shape is None and not value.parts and len(value.text) <= SMALL
+
+
+def _cells(value: Value) -> Iterator[str]:
+    yield _name(value)
     if value.shape is None:
         parts = [f"{escape(part.name)} {_shape(part)}" for part in value.parts]
-        cells.append(" ".join([escape(value.text), ", ".join(parts)]))
+        yield " ".join([escape(value.text), ", ".join(parts)])
     else:
-        picture = _svg(value.picture.cells) if value.picture else ""
-        cells += [_shape(value), f"{escape(value.text)} {picture}"]
-    return f"<li>{' '.join(f'<span>{cell}</span>' for cell in cells)}</li>"
+        yield _shape(value)
+        yield escape(value.text)
+        if value.picture:
+            yield _svg(value.picture.cells)
+
+
+def _name(value: Value) -> str:
+    tag = "em" if value.status.startswith("changed") else "span"
+    status = f" <{tag}>{value.status}</{tag}>" if value.status else ""
+    return f"<b>{escape(value.name)}</b>{status}"
 
 
 def _shape(value: Value) -> str:
     letters = f'<span class="w-letters">{escape(value.letters)}</span> '
-    return f"{letters if value.letters else ''}{sizes(value.shape)}"
+    return f"{letters if value.letters else ''}<span>{sizes(value.shape)}</span>"
 
 
 def _svg(cells: list[list[str]]) -> str:
@@ -141,15 +168,15 @@ def _svg(cells: list[list[str]]) -> str:
     marks = defaultdict(str)
     for y, row in enumerate(cells):
         for x, code in enumerate(row):
-            left, top = 8 * x, 8 * y
+            left, top = 7 * x, 7 * y
             if code == "hidden":
-                marks[code] += f"M{left} {top + 7}l7-7"
+                marks[code] += f"M{left} {top + 6}l6-6"
             elif code == "nan":
-                marks[code] += f"M{left} {top}l7 7m0-7l-7 7"
+                marks[code] += f"M{left} {top}l6 6m0-6l-6 6"
             else:
-                marks[code] += f"M{left} {top}h7v7h-7z"
+                marks[code] += f"M{left} {top}h6v6h-6z"
     paths = "".join(f'<path class="w-{code}" d="{d}"/>' for code, d in marks.items())
-    size = f'width="{8 * len(cells[0]) - 1}" height="{8 * len(cells) - 1}"'
+    size = f'width="{7 * len(cells[0]) - 1}" height="{7 * len(cells) - 1}"'
     return f'<svg {size} aria-hidden="true">{paths}</svg>'
 
 

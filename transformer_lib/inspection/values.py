@@ -86,7 +86,7 @@ def short(value: Any, depth: int = 2) -> str:
     if isinstance(value, nn.Module):
         return _module(value)
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return repr(value) if len(repr(value)) <= 8 else f"{value:.6g}"
     if isinstance(value, int | None | torch.dtype | torch.device):
         return repr(value)
     if isinstance(value, str):
@@ -193,7 +193,7 @@ def _range(tensor: Tensor) -> str:
     low, high = tensor.min().item(), tensor.max().item()
     if low == high:
         return number(low) if tensor.numel() == 1 else f"all {number(low)}"
-    return f"{number(low)} … {number(high)}"
+    return f"{number(low)} to {number(high)}"
 
 
 def _picture(tensor: Tensor) -> Picture | None:
