@@ -45,13 +45,13 @@ LEGEND = {  # cells that a picture may hold, and what they mean
 def render(walk: "Walk") -> str:
     """Write the listing with its style sheet and its script."""
     title = escape(walk.qualname)
-    dims = ", ".join(f"{name} = {size}" for name, size in walk.dims.items())
+    dims = (f"{name}\u00a0=\u00a0{size}" for name, size in walk.dims.items())
     rows = "".join(map(_row, walk.rows)).replace('tabindex="-1"', 'tabindex="0"', 1)
     return (
         f'<section class="walk" data-walk="{escape(walk.name)}" '
         f'aria-label="{title}, line by line"><style>{STYLE}</style>'
         f'<div class="w-head"><b>{title}</b> <span>{escape(walk.place)}</span> '
-        f'<span class="w-dims">{escape(dims)}</span></div>'
+        f'<span class="w-dims">{escape(", ".join(dims))}</span></div>'
         f'<ol class="w-rows" role="list">{rows}</ol>'
         f'<div class="w-foot">{_legend(walk)}'
         '<span class="w-keys"><kbd>↑</kbd> <kbd>↓</kbd> line by line</span></div>'
@@ -96,11 +96,11 @@ def _row(row: "Row") -> str:
     statement = row.statement
     source = "\n".join(statement.lines) + (f"  {row.comment}" if row.comment else "")
     html = highlight(source) if row.reached else escape(source)
+    html += f' <span class="w-flow">{row.flow}</span>' if row.flow else ""
     lines = [("", highlight(comment)) for comment in statement.above]
     lines += enumerate(html.split("\n"), statement.first)
     code = "".join(_line(number, line) for number, line in lines)
-    made = [f'<li class="w-flow">{row.flow}</li>'] if row.flow else []
-    made += _made(row.made)
+    made = list(_made(row.made))
     if row.raised:
         made.append(f'<li class="w-raised">raised {escape(row.raised)}</li>')
     items = f'<ul class="w-made" role="list">{"".join(made)}</ul>' if made else ""

@@ -85,7 +85,7 @@ def walk(
     *args: Any,
     dims: dict[str, int] | None = None,
     notes: Notes | None = None,
-    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    raises: type[BaseException] | None = None,
     **kwargs: Any,
 ) -> Walk:
     """Run a call once and show each of its lines with a note and what the line made.
@@ -197,7 +197,7 @@ def _flow(statement: Statement, record: Record) -> str:
             return f"taken {entered} of {times} times"
         return "taken" if entered else "not taken"
     if times > 1 and not statement.is_structure:
-        return f"{times} times, the last:" if record.made else f"{times} times"
+        return f"{times} times; the last:" if record.made else f"{times} times"
     return ""
 
 

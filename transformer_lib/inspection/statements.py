@@ -66,7 +66,7 @@ class Statement:
     def names(self) -> list[str]:
         """Every name and dotted name in it: ``self.w_q``, ``self``, ``x``."""
         found = [_dotted(part) for node in self.nodes for part in _own_parts(node)]
-        return list(dict.fromkeys(filter(None, found)))
+        return list(dict.fromkeys([*filter(None, found), *self.targets]))
 
     @cached_property
     def targets(self) -> list[str]:
@@ -82,7 +82,10 @@ def read_statements(code: CodeType) -> list[Statement]:
         OSError: If the source is not at hand.
         TypeError: If it is not the source of a ``def``.
     """
-    source, start = inspect.getsourcelines(code)
+    try:
+        source, start = inspect.getsourcelines(code)
+    except OSError:
+        raise OSError(f"the source of {code.co_name} is not at hand") from None
     # The extra first line is a block for an indented method to stand in.
     indented = source[0][0].isspace()
     text = ("if True:\n" if indented else "\n") + "".join(source)

@@ -48,7 +48,7 @@ class Run:
 def trace(
     call: Callable,
     *args: Any,
-    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    raises: type[BaseException] | None = None,
     **kwargs: Any,
 ) -> Run:
     """Run ``call(*args, **kwargs)`` and record its first frame, statement by statement.
@@ -77,7 +77,7 @@ def trace(
     tracer.start()
     try:
         run.result = call(*args, **kwargs)
-    except raises as error:
+    except raises or () as error:
         run.error = error.with_traceback(None)
     finally:
         in_charge = tracer.stop()
@@ -86,7 +86,7 @@ def trace(
     if not run.records[0].times:
         raise RuntimeError(f"the call returned without ever running {name}")
     if raises and run.error is None:
-        raise RuntimeError(f"{name} was to raise {raises} and did not")
+        raise RuntimeError(f"{name} was to raise {raises.__name__} and did not")
     return run
 
 

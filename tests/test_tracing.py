@@ -1,0 +1,780 @@
+import dataclasses
+import gc
+import sys
+import weakref
+from contextlib import contextmanager, nullcontext, suppress
+from functools import wraps
+
+import pytest
+import torch
+from torch import nn
+
+from transformer_lib.inspection.tracing import trace
+
+B, T, D = 2, 5, 7
+
+
+def record(run, start):
+    """The record of the only statement that starts so."""
+    found = [
+        record
+        for statement, record in zip(run.statements, run.records, strict=True)
+        if statement.key.startswith(start)
+    ]
+    assert len(found) == 1, start
+    return found[0]
+
+
+def made(run, start):
+    """What that statement made: names to texts."""
+    return {value.name: value.text for value in record(run, start).made}
+
+
+def statuses(run, start):
+    return {value.name: value.status for value in record(run, start).made}
+
+
+def times(run):
+    return [record.times for record in run.records]
+
+
+# -- What runs -------------------------------------------------------------------------
+
+
+def test_the_result_is_that_of_the_call_and_so_are_the_random_numbers():
+    def draw(size):
+        x = torch.rand(size)
+        return x + torch.rand(size)
+
+    torch.manual_seed(0)
+    expected, after = draw(T), torch.rand(T)
+    torch.manual_seed(0)
+    run = trace(draw, T)
+    assert torch.equal(run.result, expected)
+    assert torch.equal(torch.rand(T), after)
+
+
+def test_arguments_are_what_the_def_makes_without_self():
+    class Thing:
+        def method(self, x, *args, y=3, **kwargs):
+            return x
+
+    assert made(trace(Thing().method, 1, 2, z=4), "def") == {
+        "x": "1",
+        "args": "(2,)",
+        "y": "3",
+        "kwargs": "{'z': 4}",
+    }
+
+
+def test_a_module_means_its_forward_and_other_modules_are_stepped_over():
+    class Double(nn.Module):
+        def forward(self, x):
+            y = x + x
+            return y
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Double()
+
+        def forward(self, x):
+            x = self.inner(x)
+            x = self.inner(x)
+            return x
+
+    run = trace(Twice(), torch.ones(T))
+    assert run.function is Twice.forward
+    assert times(run) == [1, 1, 1, 1]
+    assert made(run, "return") == {"returned": "all 4"}
+
+
+def test_only_the_module_itself_is_walked_not_another_of_its_class():
+    class Tag(nn.Module):
+        def __init__(self, tag):
+            super().__init__()
+            self.tag = tag
+
+        def forward(self):
+            tag = self.tag
+            return tag
+
+    outer, inner = Tag("outer"), Tag("inner")
+    outer.register_forward_pre_hook(lambda module, args: inner() and None)
+    assert made(trace(outer), "tag") == {"tag": "'outer'"}
+
+
+def test_recursion_is_stepped_over():
+    def factorial(n):
+        if n == 0:
+            return 1
+        smaller = factorial(n - 1)
+        return n * smaller
+
+    run = trace(factorial, 5)
+    assert run.result == 120
+    assert times(run) == [1, 1, 0, 1, 1]
+    assert made(run, "smaller") == {"smaller": "24"}
+
+
+def test_a_class_means_its_init_and_the_result_is_the_object():
+    class Thing:
+        def __init__(self, size):
+            self.size = size
+
+    run = trace(Thing, 3)
+    assert run.function is Thing.__init__
+    assert run.result.size == 3
+    assert made(run, "self.size") == {"self.size": "3"}
+
+
+def test_a_dataclass_means_its_post_init():
+    @dataclasses.dataclass
+    class Thing:
+        size: int
+
+        def __post_init__(self):
+            self.area = self.size**2
+
+    run = trace(Thing, size=3)
+    assert run.function is Thing.__post_init__
+    assert made(run, "self.area") == {"self.area": "9"}
+
+
+class Shelf:
+    @classmethod
+    def of(cls, size):
+        shelf = cls()
+        return shelf, size
+
+
+def test_a_class_method_is_walked_without_cls():
+    assert made(trace(Shelf.of, 3), "def") == {"size": "3"}
+
+
+def test_the_function_under_decorators_is_walked():
+    def loud(function):
+        @wraps(function)
+        def wrapper(x):
+            return function(x) + 1
+
+        return wrapper
+
+    @loud
+    @torch.no_grad()
+    def double(x):
+        y = 2 * x
+        return y
+
+    run = trace(double, 3)
+    assert run.result == 7
+    assert made(run, "return") == {"returned": "6"}
+    assert run.statements[0].lines[:2] == ["@loud", "@torch.no_grad()"]
+
+
+# -- What is a statement ---------------------------------------------------------------
+
+
+def test_a_statement_over_several_lines_runs_once():
+    # fmt: off
+    def table(a, b):
+        if (
+            a
+            and b
+        ):
+            x = [
+                a,
+                abs(b),
+            ]
+        return x
+    # fmt: on
+
+    run = trace(table, 1, 2)
+    assert times(run) == [1, 1, 1, 1]
+    assert [len(statement.lines) for statement in run.statements] == [1, 4, 4, 1]
+    assert record(run, "if").entered == 1
+
+
+def test_docstrings_are_left_out_and_comments_kept():
+    def f():
+        """Left out.
+
+        # Not a comment.
+        """
+        # Why it is one.
+        x = "# no comment"  # a trailing one
+
+        # Below a blank line.
+        return x
+
+    run = trace(f)
+    define, assign, leave = run.statements
+    assert define.lines == ["def f():"]
+    assert assign.lines == ['    x = "# no comment"']
+    assert assign.comment == "# a trailing one"
+    assert assign.above == ["    # Why it is one."]
+    assert leave.above == ["    # Below a blank line."]
+    first = f.__code__.co_firstlineno
+    assert [s.first - first for s in run.statements] == [0, 6, 9]
+
+
+def test_a_function_with_nothing_but_a_docstring_is_its_def():
+    def f():
+        """Nothing else."""
+
+    run = trace(f)
+    assert [statement.key for statement in run.statements] == ["def f():"]
+
+
+def test_comprehensions_lambdas_and_inner_functions_belong_to_their_line():
+    # fmt: off
+    def f(n):
+        squares = [
+            i * i
+            for i in range(n)
+            if i
+        ]
+        # fmt: on
+        double = lambda x: 2 * x  # noqa: E731
+
+        def triple(x):
+            y = 3 * x
+            return y
+
+        return double(triple(sum(squares)))
+
+    run = trace(f, 4)
+    assert run.result == 84
+    assert times(run) == [1, 1, 1, 1, 1]
+    assert made(run, "squares") == {"squares": "[1, 4, 9]"}
+    assert list(made(run, "def triple")) == ["triple"]
+
+
+def test_statements_on_one_line_are_one_row():
+    # fmt: off
+    def f(x):
+        y = x; z = y + 1  # noqa: E702
+        if z > 1: return z  # noqa: E701
+        return y
+    # fmt: on
+
+    run = trace(f, 3)
+    assert made(run, "y = x") == {"y": "3", "z": "4"}
+    assert made(run, "if") == {"returned": "4"}
+    assert times(run) == [1, 1, 1, 0]
+
+
+# -- Where it goes ---------------------------------------------------------------------
+
+
+def test_branches_are_counted_when_they_are_entered():
+    def sign(x):
+        if x > 0:
+            return 1
+        elif x < 0:
+            return -1
+        else:
+            return 0
+
+    counts = {
+        x: [(r.times, r.entered) for r in trace(sign, x).records] for x in (3, -3)
+    }
+    assert counts[3] == [(1, 0), (1, 1), (1, 0), (0, 0), (0, 0), (0, 0), (0, 0)]
+    assert counts[-3] == [(1, 0), (1, 0), (0, 0), (1, 1), (1, 0), (0, 0), (0, 0)]
+
+
+def test_a_for_loop_counts_its_passes_and_keeps_the_last():
+    def add(xs):
+        total = 0
+        for i, x in enumerate(xs):
+            total += x + 0 * i
+        return total
+
+    run = trace(add, [3, 5, 7])
+    assert record(run, "for").entered == 3
+    assert made(run, "for") == {"i": "2", "x": "7"}
+    assert record(run, "total +=").times == 3
+    assert made(run, "total +=") == {"total": "15"}
+    assert trace(add, []).records[2].entered == 0
+
+
+def test_a_while_loop_counts_its_passes_even_without_a_condition():
+    def count(n):
+        while n > 2:
+            n -= 1
+        while True:
+            n -= 1
+            if n < 0:
+                break
+        return n
+
+    run = trace(count, 5)
+    assert record(run, "while n").entered == 3
+    assert record(run, "while True").entered == 3
+
+
+def test_a_loop_in_a_loop_counts_both():
+    def f():
+        for i in range(2):
+            for j in range(3):
+                last = i, j
+        return last
+
+    run = trace(f)
+    assert [record.entered for record in run.records[1:3]] == [2, 6]
+    assert made(run, "return") == {"returned": "(1, 2)"}
+
+
+def test_leaving_a_with_block_is_not_entering_it_again():
+    def f():
+        with nullcontext(3) as x:
+            y = x
+        for _ in range(2):
+            with nullcontext():
+                z = y
+        return z
+
+    run = trace(f)
+    assert record(run, "with nullcontext(3)").times == 1
+    assert made(run, "with nullcontext(3)") == {"x": "3"}
+    assert record(run, "with nullcontext()").times == 2
+
+
+def test_a_return_out_of_with_and_finally_is_made_by_its_own_line():
+    def f(log):
+        with nullcontext():
+            try:
+                return len(log)
+            finally:
+                log.append(3)
+
+    run = trace(f, [])
+    assert made(run, "return") == {"returned": "0"}
+    assert made(run, "log.append") == {"log": "[3]"}
+    assert statuses(run, "log.append") == {"log": "changed in place"}
+
+
+def test_match_cases_are_branches():
+    def f(x):
+        match x:
+            case 3:
+                y = "three"
+            case (a, *_):
+                y = a
+        return y
+
+    run = trace(f, (5, 7))
+    assert record(run, "case 3").entered == 0
+    assert record(run, "case (a").entered == 1
+    assert made(run, "case (a") == {"a": "5"}
+
+
+def test_a_caught_exception_is_seen_where_it_came_out():
+    def f(text):
+        try:
+            x = int(text)
+        except ValueError as error:
+            x = str(error)[:7]
+        return x
+
+    run = trace(f, "three")
+    assert record(run, "x = int").raised.startswith("ValueError: invalid literal")
+    assert record(run, "x = int").made == []
+    assert record(run, "except").entered == 1
+    assert made(run, "return") == {"returned": "'invalid'"}
+    assert [r.times for r in trace(f, "3").records] == [1, 1, 1, 0, 0, 1]
+
+
+def test_the_end_of_an_iterator_is_no_exception():
+    class Countdown:
+        n = 3
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            self.n -= 1
+            if self.n < 0:
+                raise StopIteration
+            return self.n
+
+    def f():
+        for n in Countdown():
+            last = n
+        return last
+
+    assert record(trace(f), "for").raised == ""
+
+
+# -- What a line made ------------------------------------------------------------------
+
+
+def test_a_name_made_again_says_so_and_equal_values_say_so():
+    def f(x):
+        y = x + 1
+        y = y * 2
+        y = y.clone()
+        y = y.relu()
+        return y
+
+    run = trace(f, torch.tensor([1.0, float("nan"), float("-inf")]))
+    lines = [
+        list(statuses(run, f"y = {code}").values()) for code in ("x", "y *", "y.c")
+    ]
+    assert lines == [[""], ["changed"], ["same values"]]
+    assert statuses(run, "y = y.relu") == {"y": "changed"}
+
+
+def test_a_name_bound_to_the_same_object_again_has_the_same_values():
+    def f(x):
+        x = x.contiguous()
+        return x
+
+    assert statuses(trace(f, torch.ones(T)), "x =") == {"x": "same values"}
+
+
+def test_in_place_changes_are_seen_although_the_object_is_the_same():
+    def f(x, module):
+        x.zero_()
+        x[0] = 3.0
+        y = x.add_(1)
+        nn.init.ones_(module.weight)
+        return y
+
+    run = trace(f, torch.ones(T), nn.Linear(2, 3))
+    assert statuses(run, "x.zero_") == {"x": "changed in place"}
+    assert made(run, "x[0]") == {"x": "0 to 3"}
+    assert statuses(run, "y =") == {"y": "", "x": "changed in place"}
+    assert made(run, "nn.init") == {"module.weight": "all 1"}
+
+
+def test_lines_that_only_look_make_nothing():
+    def f(x, module, words):
+        x.sum()
+        module(x)
+        len(words)
+        return None
+
+    run = trace(f, torch.ones(2), nn.Linear(2, 3), ["a"])
+    assert [r.made for r in run.records[1:4]] == [[], [], []]
+
+
+def test_lists_and_dictionaries_that_grow_are_changed_in_place():
+    def f(words, counts):
+        words.append("cat")
+        counts["cat"] = 1
+        return words
+
+    run = trace(f, ["the"], {})
+    assert made(run, "words.append") == {"words": "['the', 'cat']"}
+    assert made(run, "counts") == {"counts": "{'cat': 1}"}
+    assert statuses(run, "counts") == {"counts": "changed in place"}
+
+
+def test_attributes_are_seen_buffers_and_parameters_too():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 3)
+            self.register_buffer("table", torch.zeros(T))
+            self.scale, self._hidden = 2.0, 3
+
+    run = trace(Layer)
+    assert record(run, "super").made == []
+    (linear,) = record(run, "self.linear").made
+    assert (linear.name, linear.text) == ("self.linear", "Linear")
+    assert [(p.name, p.shape) for p in linear.parts] == [
+        ("weight", (3, 2)),
+        ("bias", (3,)),
+    ]
+    assert made(run, "self.register") == {"self.table": "all 0"}
+    assert made(run, "self.scale") == {"self.scale": "2.0", "self._hidden": "3"}
+
+
+def test_no_property_runs_because_of_the_trace():
+    class Counter:
+        reads = 0
+
+        @property
+        def size(self):
+            self.reads += 1
+            return 3
+
+    def f(counter):
+        x = counter.size
+        return x
+
+    counter = Counter()
+    trace(f, counter)
+    assert counter.reads == 1
+
+
+def test_every_way_to_bind_a_name_is_seen():
+    def f(pair):
+        (a, [b, *c]), d = pair, 3
+        e: int = d
+        e += 1
+        import math as m
+
+        return (g := e) + m.floor(b) + a + c[0] + g
+
+    run = trace(f, (1, [2, 3]))
+    assert made(run, "(a") == {"a": "1", "b": "2", "c": "[3]", "d": "3"}
+    assert statuses(run, "e +=") == {"e": "changed"}
+    assert made(run, "import") == {"m": "math"}
+    assert made(run, "return") == {"g": "4", "returned": "14"}
+
+
+def test_a_returned_tuple_of_tensors_is_shown_element_by_element():
+    def f(x):
+        return x, x.sum()
+
+    run = trace(f, torch.ones(T))
+    assert made(run, "return") == {"returned[0]": "all 1", "returned[1]": "5"}
+
+
+def test_values_are_described_as_they_were_when_the_line_had_run():
+    def f(x):
+        y = x + 1
+        y += 1
+        return y
+
+    run = trace(f, torch.zeros(T))
+    assert made(run, "y = x") == {"y": "all 1"}
+    assert made(run, "y +=") == {"y": "all 2"}
+
+
+def test_tensors_without_versions_can_be_walked():
+    @torch.inference_mode()
+    def f(x):
+        y = x + 1
+        return y
+
+    assert made(trace(f, torch.zeros(T)), "y =") == {"y": "all 1"}
+
+
+def test_nothing_of_the_run_is_kept_alive():
+    kept = []
+
+    def f(x):
+        y = x + 1
+        kept.append(weakref.ref(y))
+        return None
+
+    gc.disable()
+    try:
+        run = trace(f, torch.zeros(T))
+        assert kept[0]() is None
+        assert run.result is None
+    finally:
+        gc.enable()
+
+
+# -- Other tracers ---------------------------------------------------------------------
+
+
+@contextmanager
+def tracing(tracer):
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def add_up(n):
+    total = 0
+    for i in range(n):
+        total += half(i)
+    return total
+
+
+def half(x):
+    y = x / 2
+    return y
+
+
+def seen_by(tracer_class, call):
+    tracer = tracer_class()
+    with tracing(tracer.hook):
+        call()
+        left = sys.gettrace()
+    return tracer.events, left is tracer.hook or left == tracer.hook
+
+
+class PythonTracer:
+    """Like coverage in Python: the same function sees calls and lines."""
+
+    def __init__(self):
+        self.events = []
+        self.hook = self.trace
+
+    def trace(self, frame, event, arg):
+        if frame.f_code in (add_up.__code__, half.__code__):
+            self.events.append((frame.f_code.co_name, event, frame.f_lineno))
+        return self.trace
+
+
+class TracerThatTakesTheHookBack(PythonTracer):
+    """Like coverage in C: it installs itself anew whenever it sees a call."""
+
+    def trace(self, frame, event, arg):
+        if event == "call":
+            sys.settrace(self.hook)
+        return super().trace(frame, event, arg)
+
+
+class CallTracer(PythonTracer):
+    """Like a debugger that has no stop in these functions: calls only."""
+
+    def trace(self, frame, event, arg):
+        super().trace(frame, event, arg)
+
+
+@pytest.mark.parametrize(
+    "tracer", [PythonTracer, TracerThatTakesTheHookBack, CallTracer]
+)
+def test_a_tracer_that_was_there_sees_what_it_would_have_seen(tracer):
+    walked, restored = seen_by(tracer, lambda: trace(add_up, 3))
+    alone, _ = seen_by(tracer, lambda: add_up(3))
+    assert walked == alone
+    assert restored
+
+
+def test_a_debugger_that_is_told_to_continue_stays_out_of_the_way():
+    lines = []
+
+    def debugger(frame, event, arg):
+        if frame.f_code is not add_up.__code__:
+            return None
+        lines.append(event)
+        if len(lines) == 3:
+            sys.settrace(None)  # "continue"
+            return None
+        return debugger
+
+    with tracing(debugger):
+        run = trace(add_up, 3)
+        assert sys.gettrace() is None
+    assert record(run, "total +=").times == 3
+
+
+def test_a_tracer_that_starts_inside_is_left_in_charge():
+    def debugger(frame, event, arg):
+        return None
+
+    def f():
+        sys.settrace(debugger)
+        return 3
+
+    with tracing(None):
+        run = trace(f)
+        assert sys.gettrace() is debugger
+    assert made(run, "return") == {"returned": "3"}
+
+
+def test_a_debugger_that_takes_the_frame_over_ends_the_walk():
+    def debugger(frame, event, arg):
+        return debugger
+
+    def f():
+        sys._getframe().f_trace = debugger
+        sys.settrace(debugger)
+        return 3
+
+    before = sys.gettrace()
+    try:
+        with pytest.raises(
+            RuntimeError, match=r"another tracer took over while .*f ran"
+        ):
+            trace(f)
+        assert sys.gettrace() is debugger
+    finally:
+        sys.settrace(before)
+
+
+def test_no_tracer_is_left_behind_not_even_when_the_call_raises():
+    def fail():
+        raise KeyError("cat")
+
+    before = sys.gettrace()
+    with pytest.raises(KeyError, match="cat"):
+        trace(fail)
+    assert sys.gettrace() is before
+    trace(half, 3)
+    assert sys.gettrace() is before
+
+
+# -- Exceptions ------------------------------------------------------------------------
+
+
+def test_an_expected_exception_is_kept_and_marked_on_its_line():
+    def fail(x):
+        y = x + 1
+        raise ValueError(f"got {y}")
+
+    run = trace(fail, 2, raises=ValueError)
+    assert str(run.error) == "got 3"
+    assert run.error.__traceback__ is None
+    assert record(run, "raise").raised == "ValueError: got 3"
+    assert made(run, "y =") == {"y": "3"}
+
+
+def test_an_exception_from_below_is_marked_on_the_line_that_called():
+    def fail(x):
+        with suppress(KeyError):
+            y = half(x)
+        return y
+
+    run = trace(fail, "x", raises=TypeError)
+    assert record(run, "y = half").raised.startswith("TypeError: unsupported operand")
+    assert record(run, "return").times == 0
+
+
+def test_an_exception_that_does_not_come_is_an_error():
+    with pytest.raises(RuntimeError, match="half was to raise ValueError and did not"):
+        trace(half, 3, raises=ValueError)
+
+
+def test_another_exception_than_expected_goes_through():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        trace(half, "x", raises=ValueError)
+
+
+# -- Refusals --------------------------------------------------------------------------
+
+
+def test_builtins_cannot_be_walked():
+    with pytest.raises(TypeError, match=r"no Python function to walk in .*len"):
+        trace(len, [])
+
+
+def test_generators_cannot_be_walked():
+    def f():
+        yield 3
+
+    with pytest.raises(TypeError, match="f runs in pieces: it cannot be walked"):
+        trace(f)
+
+
+def test_lambdas_cannot_be_walked():
+    double = lambda x: 2 * x  # noqa: E731
+    with pytest.raises(TypeError, match=r"made with def can be walked, not <lambda>"):
+        trace(double, 3)
+
+
+def test_a_function_without_source_is_refused():
+    space = {}
+    exec("def f():\n    return 3", space)
+    with pytest.raises(OSError, match="the source of f is not at hand"):
+        trace(space["f"])
+
+
+def test_a_call_that_never_reaches_the_function_is_refused():
+    @wraps(half)
+    def wrapper(x):
+        return 3
+
+    with pytest.raises(RuntimeError, match="returned without ever running half"):
+        trace(wrapper, 3)
