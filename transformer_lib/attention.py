@@ -29,6 +29,7 @@ def scaled_dot_product_attention(
         mask: Boolean, broadcastable to (..., T, S); True = may attend. A query that may
             attend to nothing gets zeros.
         dropout: Share of the weights dropped on their way to the values, in [0, 1).
+            Applied whenever it is above 0: pass 0 outside training.
 
     Returns:
         The attended values, shape (..., T, d_v), and the weights before dropout, shape
