@@ -74,8 +74,7 @@ class PositionalEncoding(nn.Module):
         super().__init__()
         require_positive(d_model=d_model, max_len=max_len)
         if layout == "learned":
-            self.table = nn.Parameter(torch.empty(max_len, d_model))
-            nn.init.normal_(self.table, std=d_model**-0.5)
+            self.table = nn.Parameter(torch.randn(max_len, d_model) * d_model**-0.5)
         else:
             table = sinusoidal_table(max_len, d_model, layout)
             self.register_buffer("table", table, persistent=False)
