@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): requirements.txt pyproject.toml
+$(READY): requirements.txt
 	$(PYTHON) -m venv .venv
 	$(if $(TORCH_INDEX),$(BIN)/pip install --index-url $(TORCH_INDEX) $$(grep ^torch== requirements.txt))
 	$(BIN)/pip install --requirement requirements.txt

@@ -1,9 +1,9 @@
 """Build the book strictly, executing only what changed.
 
 Jupyter Book runs a chapter again when the chapter's own code changed. This script adds
-what it cannot see: when the library, the pins or the configuration changed, every chapter
-runs again; and when a build failed, every page is read again the next time, because Sphinx
-mentions a fault only while it reads the page. Run it from anywhere: ``make book`` does.
+what it cannot see. When the library, the pins or the configuration changed, every
+chapter runs again. When a build failed, the next one reads every page again, because
+Sphinx speaks of a fault only while it reads the page.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from pathlib import Path
 EXECUTED_WITH = ["transformer_lib", "_ext", "_config.yml", "requirements.txt"]
 # A change here changes pages whose own source is the same: render all of them again.
 RENDERED_WITH = ["_toc.yml", "book/_static", "book/references.bib"]
-NOISE = "Kernel is running over TCP without encryption"
+COMPLAINT = re.compile(r"^.*?(?:WARNING|ERROR|CRITICAL): .*$", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FAILED_CELL = re.compile(
     r"error occurred while executing the following cell:\n-{3,}\n(.*?)\n-{3,}\n(.*?)"
@@ -48,8 +48,9 @@ def main(root: Path) -> int:
     began = time.monotonic()
     status, seconds, complaints = jupyter_book(root)
     if status != 0:
-        print(f"\n{explain(complaints, root)}\n\nThe book was not built.", flush=True)
-        return status
+        print(f"\n{explain(complaints, root)}\n")
+        print(f"The book was not built (jupyter-book ended with status {status}).")
+        return 1
     state_file.write_text(json.dumps({"executed": executed, "rendered": rendered}))
     rest = time.monotonic() - began - sum(seconds)
     print(
@@ -73,7 +74,7 @@ def digest(root: Path, names: list[str]) -> str:
 
 
 def jupyter_book(root: Path) -> tuple[int, list[float], str]:
-    """Run the strict build; return its status, the notebooks' seconds, the complaints."""
+    """Run the strict build; return its status, each notebook's seconds, and stderr."""
     program = Path(sys.executable).with_name("jupyter-book")
     process = subprocess.Popen(
         [program, "build", root, "-W", "-n", "--keep-going"],
@@ -95,16 +96,15 @@ def jupyter_book(root: Path) -> tuple[int, list[float], str]:
             seconds.append(float(ran[1]))
     process.stdout.read()
     reader.join()
-    text = "".join(line for line in complaints if NOISE not in line)
-    return process.wait(), seconds, COLOUR.sub("", text)
+    return process.wait(), seconds, COLOUR.sub("", "".join(complaints))
 
 
 def explain(complaints: str, root: Path) -> str:
-    """Say plainly what went wrong: notebook, cell and error, or the warnings."""
+    """Say plainly what went wrong: notebook, cell and error, or Sphinx's warnings."""
     notebook, cell = FAILED_NOTEBOOK.search(complaints), FAILED_CELL.search(complaints)
     if not (notebook and cell):
-        warnings = complaints.partition("Traceback (most recent call last)")[0]
-        return warnings.strip() or complaints.strip()
+        # Sphinx's own lines, without what kernels say in between; all, if there are none.
+        return "\n".join(COMPLAINT.findall(complaints)) or complaints.strip()
     path = Path(notebook[1])
     source, error = cell[1].strip(), cell[2].strip()
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]

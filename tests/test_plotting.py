@@ -90,3 +90,10 @@ def test_more_than_four_lines_are_refused():
 def test_a_warning_stops_a_chapter():
     with pytest.raises(UserWarning, match="mind"):
         warnings.warn("mind", stacklevel=1)
+
+
+def test_a_warning_of_the_kernel_itself_does_not_stop_a_chapter():
+    where = {"filename": "kernelbase.py", "lineno": 1}
+    warnings.warn_explicit("old", UserWarning, module="ipykernel.kernelbase", **where)
+    with pytest.raises(UserWarning, match="old"):
+        warnings.warn_explicit("old", UserWarning, module="a_chapter", **where)

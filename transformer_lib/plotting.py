@@ -21,6 +21,8 @@ def use_book_style() -> None:
     A page that warns is a page with a fault: a chapter stops at the first warning.
     """
     warnings.simplefilter("error")
+    # What the kernel itself warns of as it shuts down is no fault of the page.
+    warnings.filterwarnings("ignore", module="ipykernel")
     colours = plt.cycler(color=list(LINES), linestyle=list(LINES.values()))
     plt.rcParams.update(
         {
