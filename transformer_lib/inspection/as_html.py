@@ -109,7 +109,7 @@ def _row(row: "Row") -> str:
         f'<li class="w-row{"" if row.reached else " w-pale"}" tabindex="-1">'
         f'<div class="w-main" style="--indent:{_indent(source)}">'
         f'<span class="w-spoken">Line {statement.first}. </span>'
-        f"<code>{code}</code>{items}</div>{note}</li>"
+        f"<code>{code}</code>\n{items}</div>\n{note}</li>\n"
     )
 
 

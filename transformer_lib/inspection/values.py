@@ -12,6 +12,7 @@ PICTURE_ROWS, PICTURE_COLUMNS = 12, 24
 MOST_NUMBERS = 16
 MOST_ITEMS = 6
 LONGEST_STRING = 40
+CONTAINERS = (nn.ModuleList, nn.Sequential)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +62,7 @@ def describe(name: str, value: Any, status: str = "") -> list[Value]:
     if is_sequence and any(isinstance(item, Tensor) for item in value):
         items = [describe(f"{name}[{i}]", x, status) for i, x in enumerate(value)]
         return [part for item in items for part in item]
-    if isinstance(value, nn.Module):
+    if isinstance(value, nn.Module) and not isinstance(value, CONTAINERS):
         parameters = dict(value.named_parameters())
         if 0 < len(parameters) <= 3:
             parts = [Value(n, "", shape=tuple(p.shape)) for n, p in parameters.items()]
@@ -87,7 +88,7 @@ def short(value: Any, depth: int = 2) -> str:
         return _module(value)
     if isinstance(value, float):
         return repr(value) if len(repr(value)) <= 8 else f"{value:.6g}"
-    if isinstance(value, int | None | torch.dtype | torch.device):
+    if isinstance(value, int | None | range | torch.dtype | torch.device):
         return repr(value)
     if isinstance(value, str):
         cut = (
@@ -145,7 +146,7 @@ def _sequence(value: list | tuple, depth: int) -> str:
 def _module(module: nn.Module) -> str:
     kind = type(module).__name__
     parameters = sum(parameter.numel() for parameter in module.parameters())
-    if isinstance(module, (nn.ModuleList, nn.Sequential)):
+    if isinstance(module, CONTAINERS):
         kind = f"{kind} of {len(module)}"
     if parameters:
         return f"{kind}, {parameters:,} parameters"

@@ -1,0 +1,643 @@
+import math
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from torch import nn
+
+from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
+from transformer_lib.inspection import walk
+from transformer_lib.inspection.values import describe, number, short
+
+B, H, T, S, D_K = 2, 3, 5, 7, 11
+MINUS_INF = float("-inf")
+
+
+def row(walked, start):
+    (found,) = [row for row in walked.rows if row.statement.key.startswith(start)]
+    return found
+
+
+def letters(walked, start):
+    return [value.letters for value in row(walked, start).made]
+
+
+def text(value):
+    (described,) = describe("x", value)
+    return described.text
+
+
+def cells(value):
+    (described,) = describe("x", value)
+    return described.picture and described.picture.cells
+
+
+def sign(x):
+    if x > 0:  # noqa: SIM108
+        y = 1
+    else:
+        y = -1
+    return y
+
+
+NOTES = {
+    "def sign": "The sign.",
+    "if x > 0:": "Above zero?",
+    "y = 1": "Yes.",
+    "return y": "Done.",
+}
+
+
+# -- Notes -----------------------------------------------------------------------------
+
+
+def test_every_note_stands_on_its_row_and_a_line_not_reached_may_have_one():
+    walked = walk(sign, 3, notes=NOTES | {"y = -1": "No."})
+    assert [row.note for row in walked.rows] == [
+        "The sign.",
+        "Above zero?",
+        "Yes.",
+        "",
+        "No.",
+        "Done.",
+    ]
+    assert [row.reached for row in walked.rows] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert walked.result == 1
+
+
+def test_a_reached_line_without_a_note_is_refused_by_number_and_text():
+    notes = {key: note for key, note in NOTES.items() if key != "y = 1"}
+    line = sign.__code__.co_firstlineno + 2
+    with pytest.raises(ValueError, match=f"line {line} has no note: 'y = 1'"):
+        walk(sign, 3, notes=notes)
+
+
+def test_else_needs_no_note_even_when_it_is_reached():
+    notes = {key: note for key, note in NOTES.items() if key != "y = 1"}
+    walked = walk(sign, -3, notes=notes | {"y = -1": "No."})
+    assert row(walked, "else").reached
+    assert not row(walked, "y = 1").reached
+
+
+def test_without_notes_no_line_needs_one():
+    assert [row.note for row in walk(sign, 3).rows] == [""] * 6
+
+
+def test_no_note_at_all_is_not_the_same_as_an_empty_dictionary():
+    with pytest.raises(ValueError, match=r"has no note: 'def sign\(x\):'"):
+        walk(sign, 3, notes={})
+
+
+def test_a_note_that_matches_no_line_is_refused_with_lines_like_it():
+    with pytest.raises(ValueError, match=r"no line matches .*'if x > 1:'.*'if x > 0:'"):
+        walk(sign, 3, notes=NOTES | {"if x > 1:": "?"})
+
+
+def test_a_note_that_matches_several_lines_is_refused_with_their_numbers():
+    first = sign.__code__.co_firstlineno
+    match = f"'y' matches the lines {first + 2}, {first + 4}: .*'y', 2"
+    with pytest.raises(ValueError, match=match):
+        walk(sign, 3, notes=NOTES | {"y": "?"})
+
+
+def test_a_whole_line_wins_over_the_beginning_of_another():
+    def f():
+        x = 1
+        x = 10
+        return x
+
+    notes = {"def": "", "x = 1": "One.", "x = 10": "Ten.", "return": ""}
+    walked = walk(f, notes={key: note or "-" for key, note in notes.items()})
+    assert [row.note for row in walked.rows] == ["-", "One.", "Ten.", "-"]
+
+
+def test_two_notes_for_one_line_are_refused():
+    with pytest.raises(ValueError, match="has two notes: 'return'"):
+        walk(sign, 3, notes=NOTES | {"return": "Again."})
+
+
+def test_twins_are_told_apart_by_their_number():
+    def f(x):
+        x = x + 1
+        x = x + 1
+        return x
+
+    notes = {"def": "A", ("x = x + 1", 1): "B", ("x = ", 2): "C", "return": "D"}
+    assert [row.note for row in walk(f, 3, notes=notes).rows] == list("ABCD")
+    with pytest.raises(ValueError, match=r"no line matches the note \('x = ', 3\)"):
+        walk(f, 3, notes=notes | {("x = ", 3): "E"})
+
+
+def test_a_trailing_comment_does_not_belong_to_the_line():
+    def f():
+        x = torch.ones(T)  # (T)
+        return x
+
+    notes = {"def": "A", "x = torch.ones(T)  # (T)": "B", "return x": "C"}
+    assert row(walk(f, notes=notes), "x =").note == "B"
+
+
+def test_a_statement_over_several_lines_goes_by_its_first():
+    def f(
+        x,
+    ):
+        return [
+            x,
+            x,
+        ]
+
+    walked = walk(f, 3, notes={"def f(": "A", "return [": "B"})
+    assert [row.note for row in walked.rows] == ["A", "B"]
+
+
+# -- Shapes ----------------------------------------------------------------------------
+
+
+def test_letters_come_from_the_comment_and_the_comment_leaves_the_code():
+    def f(x):
+        y = x.transpose(0, 1)  # (S, T)
+        return y
+
+    walked = walk(f, torch.zeros(T, S))
+    assert letters(walked, "y =") == ["(S, T)"]
+    assert walked.dims == {"S": S, "T": T}
+    assert row(walked, "y =").comment == ""
+    assert "#" not in repr(walked)
+
+
+def test_a_wrong_comment_is_refused_with_its_line_and_the_real_shape():
+    def f(x):
+        y = x.transpose(0, 1)  # (T, S)
+        return y
+
+    line = f.__code__.co_firstlineno + 1
+    match = re.escape(
+        f"line {line}: the comment says # (T, S), but y has the shape (7, 5)"
+    )
+    with pytest.raises(ValueError, match=match):
+        walk(f, torch.zeros(T, S), dims={"T": T, "S": S})
+
+
+def test_a_comment_with_too_few_axes_is_refused():
+    def f(x):
+        return x + 1  # (T)
+
+    with pytest.raises(ValueError, match=r"# \(T\), but returned has .* \(5, 7\)"):
+        walk(f, torch.zeros(T, S))
+
+
+def test_a_letter_means_one_size_throughout_the_run():
+    def f(x):
+        y = x[0]  # (S)
+        z = x[:, 0]  # (S)
+        return y, z
+
+    with pytest.raises(ValueError, match=r"# \(S\), but z has the shape \(5,\)"):
+        walk(f, torch.zeros(T, S))
+
+
+def test_dots_stand_for_any_leading_axes_and_numbers_for_themselves():
+    def f(x):
+        y = x[..., :1]  # (..., T, 1)
+        return y
+
+    dims = {"B": B, "H": H}
+    assert letters(walk(f, torch.zeros(T, S)), "y =") == ["(T, 1)"]
+    assert letters(walk(f, torch.zeros(B, H, T, S), dims=dims), "y =") == [
+        "(B, H, T, 1)"
+    ]
+    with pytest.raises(ValueError, match=r"says # \(..., T, 1\), but y .* \(1,\)"):
+        walk(f, torch.zeros(S))
+
+
+def test_arithmetic_of_letters_is_worked_out():
+    def f(x):
+        y = torch.cat([x, x[:1]]).repeat(1, 2)  # (T + 1, 2 * d_k)
+        z = y[:, : y.size(1) // 4]  # (T + 1, d_k // 2)
+        return z
+
+    walked = walk(f, torch.zeros(T, D_K), dims={"T": T, "d_k": D_K})
+    assert letters(walked, "y =") == ["(T + 1, 2 * d_k)"]
+    with pytest.raises(ValueError, match=r"2 \* d_k\), but y .* \(6, 22\)"):
+        walk(f, torch.zeros(T, D_K), dims={"T": T, "d_k": D_K + 1})
+    with pytest.raises(ValueError, match="d_k"):
+        walk(f, torch.zeros(T, D_K), dims={"T": T})
+
+
+def test_a_product_may_come_before_its_factors():
+    def f(x):
+        y = x.flatten()  # (T * S)
+        return y.view(x.shape)  # (T, S)
+
+    assert letters(walk(f, torch.zeros(T, S)), "y =") == ["(T * S)"]
+
+
+def test_several_shapes_belong_to_several_tensors():
+    def f(x):
+        y, n, z = x[0], 3, x[:, 0]  # (S), (T)
+        return z, y + n  # (T), (S)
+
+    walked = walk(f, torch.zeros(T, S))
+    assert letters(walked, "y, n, z") == ["(S)", "", "(T)"]
+    assert letters(walked, "return") == ["(T)", "(S)"]
+
+
+def test_one_shape_holds_for_all_tensors_of_the_line():
+    def f(x):
+        y, z = x + 1, x + 2  # (T, S)
+        return y, z, x[0]  # (T, S), (S)
+
+    with pytest.raises(ValueError, match=r"\(T, S\), \(S\) and the 3 tensors"):
+        walk(f, torch.zeros(T, S))
+
+
+def test_a_shape_where_no_tensor_was_made_is_refused():
+    def f(x):
+        n = x.size(0)  # (T, S)
+        return n
+
+    with pytest.raises(ValueError, match=r"# \(T, S\) and the 0 tensors"):
+        walk(f, torch.zeros(T, S))
+
+
+def test_comments_that_are_no_shapes_stay_in_the_code():
+    def f(x):
+        y = x + 1  # what query @ key^T will have
+        n = 3  # (sic)
+        z = x + 1  # (see above)
+        return y + z + n  # T, S
+
+    walked = walk(f, torch.zeros(T, S))
+    comments = [row.comment for row in walked.rows[1:]]
+    assert comments == [
+        "# what query @ key^T will have",
+        "# (sic)",
+        "# (see above)",
+        "# T, S",
+    ]
+    assert all(comment in repr(walked) for comment in comments)
+
+
+def test_a_comment_that_the_run_did_not_reach_is_not_confirmed():
+    def f(x):
+        if x is None:
+            x = torch.zeros(3)  # (T, S)
+        return x
+
+    assert row(walk(f, torch.zeros(T)), "x =").comment == "# (T, S)"
+
+
+def test_dims_name_axes_that_no_comment_names_but_never_guess():
+    def f(x):
+        return x
+
+    dims = {"B": B, "T": T, "d_v": D_K, "d_k": D_K, "one": 1}
+    walked = walk(f, torch.zeros(B, T, D_K, 1), dims=dims)
+    assert letters(walked, "def") == [f"(B, T, {D_K}, 1)"]
+    assert letters(walk(f, torch.zeros(S, S), dims=dims), "def") == [""]
+
+
+def test_a_shape_is_that_of_the_last_pass():
+    def f(x):
+        for _ in range(3):
+            x = torch.cat([x, x])  # (T)
+        return x
+
+    assert walk(f, torch.zeros(1)).dims == {"T": 8}
+
+
+# -- Words and pictures ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: torch.tensor([-1.2345, 3.0]), "−1.23 to 3"),
+        (lambda: torch.tensor([0.5, 0.5]), "all 0.50"),
+        (lambda: torch.tensor(0.25), "0.25"),
+        (lambda: torch.tensor([MINUS_INF, 1.0, MINUS_INF, 2.0]), "2 × −∞, 1 to 2"),
+        (
+            lambda: torch.tensor([MINUS_INF, math.nan, math.inf]),
+            "1 × −∞, 1 × ∞, 1 × nan",
+        ),
+        (lambda: torch.tensor([True, True, False]), "2 True, 1 False"),
+        (lambda: torch.tensor(True), "True"),
+        (lambda: torch.tensor([[5, 0], [-7, 3]]), "int64 [[5, 0], [−7, 3]]"),
+        (lambda: torch.arange(100), "int64 0 to 99"),
+        (lambda: torch.zeros(0, 3), "empty"),
+        (lambda: torch.ones(3, dtype=torch.bfloat16), "bfloat16 all 1"),
+        (lambda: torch.ones(3, dtype=torch.float32), "float32 all 1"),
+        (lambda: torch.ones(3, requires_grad=True) * 2, "all 2"),
+        (lambda: torch.ones(3, device="meta"), "meta"),
+        (lambda: torch.ones(3) * 1j, "complex128"),
+        (lambda: torch.eye(3).to_sparse(), ""),
+        (lambda: [torch.zeros(2, 3)] * 7, "7 × Tensor, each 2 × 3"),
+        (lambda: nn.ModuleList([nn.Linear(2, 3)] * 4), "ModuleList of 4, 9 parameters"),
+        (lambda: MultiHeadAttention(6, 2), "MultiHeadAttention, 168 parameters"),
+        (lambda: nn.Dropout(0.1), "Dropout(p=0.1, inplace=False)"),
+        (lambda: torch.Size([2, 3]), "(2, 3)"),
+        (lambda: 0.1 + 0.2, "0.3"),
+        (lambda: 1e-6, "1e-06"),
+        (lambda: 0.0, "0.0"),
+        (lambda: None, "None"),
+        (lambda: torch.float32, "torch.float32"),
+        (lambda: "x" * 50, "'" + "x" * 39 + "…'"),
+        (lambda: list(range(9)), "[0, 1, 2, 3, 4, 5, …]"),
+        (lambda: {"a": [1, {"b": 2}]}, "{'a': [1, dict]}"),
+        (lambda: range(3), "range(0, 3)"),
+        (lambda: object(), "object"),
+        (lambda: nn.Linear, "Linear"),
+        (lambda: sign, "sign"),
+        (lambda: math, "math"),
+    ],
+)
+def test_values_in_words(make, words):
+    assert text(make()) == words
+
+
+def test_numbers_have_about_three_digits_and_a_true_minus():
+    values = [0, -0.0, 12.345, -0.5, 0.05, 0.00123, 1234.5, -1e9, 1e6, MINUS_INF]
+    assert [number(value) for value in values] == [
+        "0",
+        "0",
+        "12.35",
+        "−0.50",
+        "0.05",
+        "0.0012",
+        "1.2e+03",
+        "−1e+09",
+        "1e+06",
+        "−∞",
+    ]
+
+
+def test_no_address_ever_shows():
+    assert "0x" not in short([object(), sign, nn.Linear, nn.ReLU(), sign.__call__])
+
+
+def test_signed_numbers_are_coloured_symmetrically_about_zero():
+    assert cells(torch.tensor([-4.0, -1.0, 0.0, 2.0])) == [["n4", "n1", "zero", "p2"]]
+
+
+def test_hidden_scores_and_nan_are_apart_from_the_colours():
+    values = torch.tensor([MINUS_INF, float("nan"), 2.0, -2.0])
+    assert cells(values) == [["hidden", "nan", "p4", "n4"]]
+
+
+def test_shares_go_from_nothing_to_one_whatever_the_largest():
+    assert cells(torch.tensor([0.0, 0.2, 0.6])) == [["s0", "s1", "s3"]]
+
+
+def test_masks_have_two_colours():
+    assert cells(torch.tensor([[True, False]])) == [["true", "false"]]
+
+
+def test_a_picture_shows_the_last_item_of_the_leading_axes():
+    x = torch.zeros(B, H, 2, 2)
+    x[-1, -1, 0, 1] = -3.0
+    assert cells(x) == [["zero", "n4"], ["zero", "zero"]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.zeros(13, 2),
+        torch.zeros(2, 25),
+        torch.zeros(0, 3),
+        torch.tensor(1.0),
+        torch.zeros(3, dtype=torch.long),
+        torch.ones(3, device="meta"),
+        torch.eye(3).to_sparse(),
+        "words",
+    ],
+)
+def test_what_is_large_empty_or_has_no_range_has_no_picture(value):
+    assert cells(value) is None
+
+
+# -- The page --------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """The text of a page, and the tags in which it stands."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.stack, self.texts, self.tags = [], [], []
+        self.feed(html)
+        assert self.stack == [], "every tag is closed"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.stack):
+            self.texts.append(data)
+
+    @property
+    def text(self):
+        return re.sub(r"\s+", " ", "".join(self.texts))
+
+    def with_class(self, name):
+        return [tag for tag in self.tags if name in tag[1].get("class", "").split()]
+
+
+@pytest.fixture
+def attended():
+    query, key = torch.randn(B, H, T, D_K), torch.randn(B, H, S, D_K)
+    mask = torch.ones(B, 1, 1, S, dtype=torch.bool)
+    mask[1, ..., 5:] = False
+    dims = {"B": B, "H": H, "T": T, "S": S, "d_k": D_K}
+    return walk(scaled_dot_product_attention, query, key, key, mask=mask, dims=dims)
+
+
+def test_the_page_names_the_function_in_full(attended):
+    page = Page(attended._repr_html_())
+    root = page.tags[0][1]
+    assert root["data-walk"] == "transformer_lib.attention.scaled_dot_product_attention"
+    assert "transformer_lib/attention.py, lines" in page.text
+    assert "/home" not in page.text
+
+
+def test_methods_go_by_their_class():
+    layer = MultiHeadAttention(H * D_K, H)
+    x = torch.randn(B, T, H * D_K)
+    walked = walk(layer, x, x, x)
+    assert walked.name == "transformer_lib.attention.MultiHeadAttention.forward"
+    assert torch.equal(walked.result, layer(x, x, x))
+
+
+def test_a_screen_reader_gets_number_code_what_it_made_and_note_in_this_order():
+    def f(x):
+        y = x + 1  # (T)
+        return y
+
+    notes = {"def": "Start.", "y": "One *more*.", "return": "End."}
+    page = Page(walk(f, torch.zeros(T), notes=notes)._repr_html_())
+    line = f.__code__.co_firstlineno + 1
+    assert f"Line {line}. y = x + 1 y (T) 5 all 1 One more. " in page.text
+    assert all(
+        attrs["aria-hidden"] == "true" for tag, attrs in page.tags if tag == "svg"
+    )
+
+
+def test_one_row_is_in_the_tab_order_and_the_others_can_be_reached_from_it():
+    page = Page(walk(sign, 3)._repr_html_())
+    assert [attrs["tabindex"] for _, attrs in page.with_class("w-row")] == [
+        "0",
+        *["-1"] * 5,
+    ]
+
+
+def test_lines_not_reached_are_pale_and_say_so():
+    walked = walk(sign, 3)
+    page = Page(walked._repr_html_())
+    assert len(page.with_class("w-pale")) == 2
+    assert row(walked, "y = -1").flow == "not reached"
+    assert "y = -1 not reached" in page.text
+
+
+def test_branches_and_loops_say_where_they_went():
+    def f(n):
+        for i in range(n):
+            if i > 1:
+                n = i
+        for _ in range(n - 2):
+            pass
+        return n
+
+    walked = walk(f, 3)
+    assert [row.flow for row in walked.rows] == [
+        "",
+        "3 passes",
+        "taken 1 of 3 times",
+        "",
+        "no passes",
+        "not reached",
+        "",
+    ]
+    assert row(walk(f, 5), "n = i").flow == "3 times; the last:"
+    assert row(walk(sign, 3), "if").flow == "taken"
+    assert row(walk(sign, -3), "if").flow == "not taken"
+    assert walk(f, 1).rows[1].flow == "1 pass"
+
+
+def test_whatever_the_data_say_it_is_escaped():
+    def f(text):
+        key = {text: text}
+        # <b>code</b> & comment
+        if text < "<script>":  # <i>trailing</i>
+            key = "<u>" + text
+        raise KeyError(text, key)
+
+    bad = '<script>alert(1)</script>&amp;"'
+    notes = {
+        "def": "<script>alert(2)</script> `<b>`",
+        "key = {": "[x](javascript:alert(3)) $a<b$",
+        "if": "-",
+        "raise": "**bold** & [link](https://example.org/?a=1&b=2)",
+    }
+    html = walk(
+        f, bad, notes=notes | {'key = "<u>"': "."}, raises=KeyError
+    )._repr_html_()
+    page = Page(html)
+    assert [tag for tag, _ in page.tags if tag == "script"] == ["script"]  # its own
+    assert "u" not in {tag for tag, _ in page.tags}
+    assert [attrs["href"] for tag, attrs in page.tags if tag == "a"] == [
+        "https://example.org/?a=1&b=2"
+    ]
+    assert page.text.count(bad) == 6  # argument 1, key 2, exception 3
+    assert "raised KeyError: " in page.text
+    assert r"\(a<b\)" in page.text
+
+
+def test_notes_are_markdown_with_maths_for_mathjax():
+    def f():
+        return 3
+
+    note = r"A *b* **c** `d_k` [e](f.html), $x_i * y_j * z$ and 3 $ or 4 $."
+    html = walk(f, notes={"def": note, "return": "."})._repr_html_()
+    assert (
+        "A <em>b</em> <strong>c</strong> <code>d_k</code> "
+        '<a href="f.html">e</a>, '
+        r'<span class="tex2jax_process">\(x_i * y_j * z\)</span> '
+        "and 3 $ or 4 $." in html
+    )
+
+
+def test_two_listings_on_a_page_share_no_id(attended):
+    assert " id=" not in attended._repr_html_()
+
+
+def test_the_page_asks_for_nothing_from_anywhere(attended):
+    html = attended._repr_html_()
+    assert not re.search(r"https?://|src=|@import|url\(", html)
+
+
+def test_the_legend_explains_the_pictures_that_there_are(attended):
+    text = Page(attended._repr_html_()).text
+    assert "below to above zero" in text
+    assert "0 to 1" in text
+    assert "False, True" in text
+    assert "nan" not in text.partition("below to above zero")[2]
+    assert "the last item of the leading axes" in text
+    assert "below to above zero" not in Page(walk(sign, 3)._repr_html_()).text
+
+
+# -- The terminal ----------------------------------------------------------------------
+
+
+def test_a_terminal_gets_the_same_in_88_columns(attended):
+    text = str(attended)
+    assert max(map(len, text.splitlines())) <= 88
+    assert "scores  (changed)  (B, H, T, S)  2 × 3 × 5 × 7  30 × −∞" in text
+    assert "taken" in text
+    assert "not reached" in str(walk(sign, 3, notes=NOTES))
+    assert "| Above zero?" in str(walk(sign, 3, notes=NOTES))
+
+
+def test_a_long_note_is_wrapped_below_its_line():
+    def f():
+        return 3
+
+    text = str(walk(f, notes={"def": "word " * 40, "return": "."}))
+    assert max(map(len, text.splitlines())) <= 88
+    assert text.count("word") == 40
+
+
+def test_a_listing_is_the_same_every_time():
+    def f(x):
+        y = {object(), "a"}
+        return x, y
+
+    x = torch.randn(T, S)
+    first, second = walk(f, x), walk(f, x)
+    assert repr(first) == repr(second)
+    assert first._repr_html_() == second._repr_html_()
+
+
+def test_a_raised_exception_stands_on_its_line():
+    def fail(x):
+        y = x + 1
+        raise ValueError(f"got {y}")
+
+    walked = walk(fail, 2, raises=ValueError)
+    assert row(walked, "raise").raised == "ValueError: got 3"
+    assert "raised ValueError: got 3" in str(walked)
+    assert str(walked.error) == "got 3"
+    assert walked.result is None
