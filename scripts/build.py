@@ -103,7 +103,7 @@ def explain(complaints: str, root: Path) -> str:
     """Say plainly what went wrong: notebook, cell and error, or Sphinx's warnings."""
     notebook, cell = FAILED_NOTEBOOK.search(complaints), FAILED_CELL.search(complaints)
     if not (notebook and cell):
-        # Sphinx's own lines, without what kernels say in between; all, if there are none.
+        # Only the lines of Sphinx, not what kernels say in between; or else all.
         return "\n".join(COMPLAINT.findall(complaints)) or complaints.strip()
     path = Path(notebook[1])
     source, error = cell[1].strip(), cell[2].strip()

@@ -1,0 +1,119 @@
+"""The build, on a small book of two chapters: what it executes, and how it fails."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from book_files import ROOT
+from bs4 import BeautifulSoup
+
+
+class SmallBook:
+    def __init__(self, root):
+        self.root = root
+        for name in ("_ext", "scripts", "_config.yml"):
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, root / name)
+        self.write("requirements.txt", "")
+        self.write("transformer_lib/pieces.py", "answer = 42\n")
+        self.write("book/intro.md", "# A small book\n")
+        self.write("book/references.bib", "")
+        self.write("book/_static/book.css", "")
+        self.write(
+            "_toc.yml",
+            "format: jb-book\nroot: book/intro\nchapters:\n"
+            "  - file: book/first\n  - file: book/second\n",
+        )
+        self.chapter("first", "1 + 1")
+        self.chapter("second", "2 + 2")
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def chapter(self, name, code):
+        def cell(kind, identifier, text, **more):
+            common = {"cell_type": kind, "id": identifier, "metadata": {}}
+            return {**common, "source": text, **more}
+
+        ran = {"execution_count": None, "outputs": []}
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = {
+            "cells": [
+                cell("markdown", "title", f"# The {name} chapter"),
+                cell("code", "setup", "import warnings", **ran),
+                cell("code", f"sum-of-{name}", code, **ran),
+            ],
+            "metadata": {"kernelspec": kernel},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+        self.write(f"book/{name}.ipynb", json.dumps(notebook))
+
+    def build(self):
+        """Return the exit status, what was printed, and the chapters executed."""
+        done = subprocess.run(
+            [sys.executable, self.root / "scripts" / "build.py"],
+            capture_output=True,
+            encoding="utf-8",
+        )
+        printed = done.stdout + done.stderr
+        executed = re.findall(r"(\w+)\.ipynb: Executing notebook", printed)
+        return done.returncode, printed, sorted(executed)
+
+
+@pytest.fixture
+def book(tmp_path):
+    return SmallBook(tmp_path)
+
+
+def test_only_what_changed_is_executed(book):
+    status, printed, executed = book.build()
+    assert (status, executed) == (0, ["first", "second"]), printed
+    assert str(book.root / "_build" / "html" / "index.html") in printed
+
+    status, printed, executed = book.build()
+    assert (status, executed) == (0, []), printed
+
+    book.chapter("second", "3 + 4")
+    status, printed, executed = book.build()
+    assert (status, executed) == (0, ["second"]), printed
+    page = (book.root / "_build/html/book/second.html").read_text(encoding="utf-8")
+    (output,) = BeautifulSoup(page, "html.parser").select(".cell_output")
+    assert output.text.strip() == "7"
+
+    book.write("transformer_lib/pieces.py", "answer = 43\n")
+    status, printed, executed = book.build()
+    assert (status, executed) == (0, ["first", "second"]), printed
+
+
+def test_a_chapter_that_fails_stops_the_build_with_its_name_cell_and_error(book):
+    book.chapter("second", "assert 2 + 2 == 5, 'four'")
+    for _ in range(2):  # a fault is not forgotten by the second run
+        status, printed, executed = book.build()
+        assert status != 0
+        assert "second" in executed
+        end = printed[printed.index("book/second.ipynb stopped at cell") :]
+        assert end.startswith("book/second.ipynb stopped at cell sum-of-second:")
+        assert "AssertionError: four" in end
+        assert "jupyter_book" not in end
+
+    book.chapter("second", "2 + 2")
+    status, printed, executed = book.build()
+    assert (status, executed) == (0, ["second"]), printed
+
+
+def test_a_warning_fails_the_build_every_time(book):
+    book.write("book/intro.md", "# A small book\n\n{ref}`nowhere`\n")
+    book.chapter("second", "warnings.warn('mind the gap')")
+    for _ in range(2):
+        status, printed, _ = book.build()
+        assert status != 0
+        end = printed.partition("build finished with problems")[2]
+        assert "undefined label: 'nowhere'" in end
+        assert "second.ipynb" in end
+        assert "stderr was found in the cell outputs" in end

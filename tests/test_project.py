@@ -1,0 +1,74 @@
+"""The project's own promises: exact pins, and nothing of one person's computer."""
+
+import re
+import subprocess
+import tomllib
+
+import pytest
+from book_files import BOOK, NOTEBOOKS, ROOT
+
+PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9.]*")
+MACHINE = re.compile(
+    r"(?<![\w.:/])/(?:home|Users|root|tmp|work|mnt)/|\b[A-Z]:\\\\?Users"
+)
+
+
+def requirements():
+    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return [line for line in lines if line]
+
+
+def test_every_requirement_is_pinned_exactly():
+    *pins, project = requirements()
+    assert project == "-e ."
+    assert [line for line in pins if not PIN.fullmatch(line)] == []
+    names = [re.sub("[-_.]+", "-", line.partition("==")[0].lower()) for line in pins]
+    assert len(names) == len(set(names))
+
+
+def test_what_the_library_needs_is_among_the_pins():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    pinned = {line.partition("==")[0].lower() for line in requirements()}
+    assert {name.lower() for name in project["project"]["dependencies"]} <= pinned
+
+
+def test_every_chapter_is_in_the_table_of_contents():
+    contents = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"book/(\w+)", contents)
+    pages = [path.stem for path in [*NOTEBOOKS, *BOOK.glob("*.md")]]
+    assert sorted(listed) == sorted(pages)
+
+
+def committed_text():
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    ).stdout.split("\0")
+    kinds = {".md", ".ipynb", ".py", ".yml", ".toml", ".txt", ".css", ".js", ".bib", ""}
+    paths = [ROOT / name for name in names if name]
+    return [
+        path
+        for path in paths
+        if path.suffix in kinds and path.is_file() and "vendor" not in path.parts
+    ]
+
+
+def test_no_file_names_a_folder_of_one_computer():
+    found = {
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in committed_text()
+        for match in MACHINE.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "text", [f"open('/{folder}/me')" for folder in ("home", "tmp")]
+)
+def test_a_folder_of_one_computer_is_noticed(text):
+    assert MACHINE.search(text)
+    assert not MACHINE.search("https://example.org/home/page")
