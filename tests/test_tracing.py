@@ -776,5 +776,5 @@ def test_a_call_that_never_reaches_the_function_is_refused():
     def wrapper(x):
         return 3
 
-    with pytest.raises(RuntimeError, match="returned without ever running half"):
+    with pytest.raises(RuntimeError, match="ended without ever running half"):
         trace(wrapper, 3)

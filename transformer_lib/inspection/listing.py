@@ -85,7 +85,7 @@ def walk(
     *args: Any,
     dims: dict[str, int] | None = None,
     notes: Notes | None = None,
-    raises: type[BaseException] | None = None,
+    raises: type[BaseException] | tuple[()] = (),
     **kwargs: Any,
 ) -> Walk:
     """Run a call once and show each of its lines with a note and what the line made.

@@ -5,15 +5,15 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType, FunctionType, ModuleType
+from types import FrameType, FunctionType
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
+from transformer_lib.inspection.changes import Held, describe_changes, take_stock
 from transformer_lib.inspection.statements import Statement, read_statements
-from transformer_lib.inspection.values import Value, describe, same_values
+from transformer_lib.inspection.values import Value, describe
 
-MISSING = object()
 IN_PIECES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -48,7 +48,7 @@ class Run:
 def trace(
     call: Callable,
     *args: Any,
-    raises: type[BaseException] | None = None,
+    raises: type[BaseException] | tuple[()] = (),
     **kwargs: Any,
 ) -> Run:
     """Run ``call(*args, **kwargs)`` and record its first frame, statement by statement.
@@ -77,14 +77,14 @@ def trace(
     tracer.start()
     try:
         run.result = call(*args, **kwargs)
-    except raises or () as error:
+    except raises as error:
         run.error = error.with_traceback(None)
     finally:
         in_charge = tracer.stop()
     if not in_charge:
         raise RuntimeError(f"another tracer took over while {name} ran")
     if not run.records[0].times:
-        raise RuntimeError(f"the call returned without ever running {name}")
+        raise RuntimeError(f"the call ended without ever running {name}") from run.error
     if raises and run.error is None:
         raise RuntimeError(f"{name} was to raise {raises.__name__} and did not")
     return run
@@ -102,7 +102,8 @@ def _find_function(call: Callable) -> tuple[FunctionType, Any]:
     receiver = getattr(target, "__self__", None)
     function = inspect.unwrap(getattr(target, "__func__", target))
     if not inspect.isfunction(function):
-        raise TypeError(f"there is no Python function to walk in {call!r}")
+        name = getattr(call, "__qualname__", type(call).__name__)
+        raise TypeError(f"there is no Python function to walk in {name}")
     if function.__code__.co_flags & IN_PIECES:
         raise TypeError(f"{function.__qualname__} runs in pieces: it cannot be walked")
     return function, receiver
@@ -121,7 +122,7 @@ class _Tracer:
         }
         self.frame: FrameType | None = None
         self.row: int | None = None  # the statement that is running
-        self.before: dict[str, _Held] = {}  # what its names held when it began
+        self.before: dict[str, Held] = {}  # what its names held when it began
         self.returning: int | None = None
         self.hook = self.on_call  # one object, to be recognised by identity
 
@@ -199,109 +200,24 @@ class _Tracer:
         self.row = row
         inside = came_from and self.run.statements[came_from].first in statement.body
         if statement.is_a(ast.With) and inside:
-            self.row = None  # only the way out
+            self.row = None  # it is left, not entered
             return
         record = self.run.records[row]
         record.times += 1
         record.raised = ""
-        self.before = _holdings(statement, frame.f_locals)
+        self.before = take_stock(statement, frame.f_locals)
         if statement.is_a(ast.Return):
             self.returning = row
 
     def finish(self, frame: FrameType, following: Statement | None) -> None:
         """Record what the running statement made, now that another one follows."""
-        if not self.row:
+        if not self.row:  # nothing, or the def, whose arguments are made
             return
         statement, record = self.run.statements[self.row], self.run.records[self.row]
         enters = following is not None and following.first == statement.body.start
         record.entered += enters and bool(statement.body)
         if statement.is_a(ast.For) and not enters:
             return  # an exhausted loop makes nothing
-        after = _holdings(statement, frame.f_locals)
-        record.made = list(_made(statement, self.before, after, bool(record.raised)))
-
-
-@dataclasses.dataclass
-class _Held:
-    """What a name held: the object, and what tells whether it was changed in place."""
-
-    value: Any
-    state: Any = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.value, Tensor) and not self.value.is_inference():
-            self.state = self.value._version
-        elif isinstance(self.value, dict):
-            self.state = [*self.value.keys(), *self.value.values()]
-        elif isinstance(self.value, (list, set)):
-            self.state = list(self.value)
-
-    def is_unchanged(self, other: "_Held") -> bool:
-        if self.value is not other.value:
-            return False
-        if not isinstance(self.state, list):
-            return self.state == other.state
-        return [id(item) for item in self.state] == [id(item) for item in other.state]
-
-
-def _holdings(statement: Statement, namespace: dict[str, Any]) -> dict[str, _Held]:
-    """Look up every name in a statement, and the attributes stored in its objects."""
-    held = {}
-    for name in statement.names:
-        value = _look_up(name, namespace)
-        if value is MISSING:
-            continue
-        held[name] = _Held(value)
-        for attribute, inner in _attributes(value).items():
-            if not attribute.startswith("_"):
-                held.setdefault(f"{name}.{attribute}", _Held(inner))
-    return held
-
-
-def _look_up(dotted: str, namespace: dict[str, Any]) -> Any:
-    """Follow a dotted name through stored attributes: no property runs."""
-    first, *rest = dotted.split(".")
-    value = namespace.get(first, MISSING)
-    for attribute in rest:
-        value = _attributes(value).get(attribute, MISSING)
-    return value
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    if isinstance(value, (type, FunctionType, ModuleType, Tensor)):
-        return {}
-    stored = getattr(value, "__dict__", {})
-    if isinstance(value, nn.Module):
-        kinds = ("_parameters", "_buffers", "_modules")
-        return stored | {
-            k: v for kind in kinds for k, v in stored.get(kind, {}).items()
-        }
-    return stored
-
-
-def _made(
-    statement: Statement,
-    before: dict[str, _Held],
-    after: dict[str, _Held],
-    raised: bool,
-) -> Iterator[Value]:
-    """Describe what a statement assigned to, and what else it changed."""
-    renewed, changed = set(), []
-    for name, held in after.items():
-        if name not in before or held.value is not before[name].value:
-            renewed.add(name)
-        if name not in before or not held.is_unchanged(before[name]):
-            changed.append(name)
-    targets = [] if raised else statement.targets
-    for name in dict.fromkeys([*targets, *changed]):
-        owner = name.rpartition(".")[0]
-        if name not in after or owner in renewed:
-            continue
-        new, old = after[name], before.get(name)
-        if old is None or statement.is_a(ast.For):
-            status = ""
-        elif new.value is old.value:
-            status = "same values" if new.is_unchanged(old) else "changed in place"
-        else:
-            status = "same values" if same_values(old.value, new.value) else "changed"
-        yield from describe(name, new.value, status)
+        after = take_stock(statement, frame.f_locals)
+        made = describe_changes(statement, self.before, after, bool(record.raised))
+        record.made = list(made)
