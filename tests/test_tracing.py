@@ -298,6 +298,15 @@ def test_a_for_loop_counts_its_passes_and_keeps_the_last():
     assert trace(add, []).records[2].entered == 0
 
 
+def test_a_loop_without_a_pass_makes_nothing():
+    def f(x):
+        for x in []:
+            pass
+        return x
+
+    assert record(trace(f, 3), "for").made == []
+
+
 def test_a_while_loop_counts_its_passes_even_without_a_condition():
     def count(n):
         while n > 2:
@@ -350,8 +359,7 @@ def test_a_return_out_of_with_and_finally_is_made_by_its_own_line():
 
     run = trace(f, [])
     assert made(run, "return") == {"returned": "0"}
-    assert made(run, "log.append") == {"log": "[3]"}
-    assert statuses(run, "log.append") == {"log": "changed in place"}
+    assert made(run, "log.append") == {"log[0]": "3"}
 
 
 def test_match_cases_are_branches():
@@ -383,6 +391,35 @@ def test_a_caught_exception_is_seen_where_it_came_out():
     assert record(run, "except").entered == 1
     assert made(run, "return") == {"returned": "'invalid'"}
     assert [r.times for r in trace(f, "3").records] == [1, 1, 1, 0, 0, 1]
+
+
+def test_a_line_that_raises_has_not_made_its_name_again():
+    def f(text):
+        number = 0
+        with suppress(ValueError):
+            number = int(text)
+        return number
+
+    assert record(trace(f, "three"), "number = int").made == []
+
+
+def test_a_line_that_raised_once_and_then_no_more_did_not_raise_the_last_time():
+    def f(texts):
+        for text in texts:
+            with suppress(ValueError):
+                number = int(text)
+        return number
+
+    run = trace(f, ["three", "3"])
+    assert record(run, "number").raised == ""
+    assert made(run, "number") == {"number": "3"}
+
+
+def test_a_return_that_raises_returns_nothing():
+    def f(text):
+        return int(text)
+
+    assert record(trace(f, "three", raises=ValueError), "return").made == []
 
 
 def test_the_end_of_an_iterator_is_no_exception():
@@ -459,16 +496,23 @@ def test_lines_that_only_look_make_nothing():
     assert [r.made for r in run.records[1:4]] == [[], [], []]
 
 
-def test_lists_and_dictionaries_that_grow_are_changed_in_place():
+def test_lists_and_dictionaries_changed_in_place_show_what_is_new():
     def f(words, counts):
         words.append("cat")
         counts["cat"] = 1
+        counts.update(cat=2)
+        words.clear()
+        words.extend(range(9))
         return words
 
     run = trace(f, ["the"], {})
-    assert made(run, "words.append") == {"words": "['the', 'cat']"}
-    assert made(run, "counts") == {"counts": "{'cat': 1}"}
-    assert statuses(run, "counts") == {"counts": "changed in place"}
+    assert made(run, "words.append") == {"words[1]": "'cat'"}
+    assert made(run, "counts[") == {"counts['cat']": "1"}
+    assert statuses(run, "counts[") == {"counts['cat']": ""}
+    assert statuses(run, "counts.update") == {"counts['cat']": "changed"}
+    assert made(run, "words.clear") == {"words": "[]"}
+    assert statuses(run, "words.clear") == {"words": "changed in place"}
+    assert made(run, "words.extend") == {"words": "[0, 1, 2, 3, 4, 5, …]"}
 
 
 def test_attributes_are_seen_buffers_and_parameters_too():
@@ -559,7 +603,6 @@ def test_nothing_of_the_run_is_kept_alive():
     def f(x):
         y = x + 1
         kept.append(weakref.ref(y))
-        return None
 
     gc.disable()
     try:

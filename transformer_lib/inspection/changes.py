@@ -2,14 +2,20 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
 from torch import Tensor, nn
 
 from transformer_lib.inspection.statements import Statement
-from transformer_lib.inspection.values import Value, describe, same_values
+from transformer_lib.inspection.values import (
+    MOST_ITEMS,
+    Value,
+    describe,
+    same_values,
+    short,
+)
 
 MISSING = object()
 
@@ -19,22 +25,32 @@ class Held:
     """What a name held: the object, and what tells that it was changed in place."""
 
     value: Any
-    state: Any = None
+    version: int = 0
+    items: dict[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.value, Tensor) and not self.value.is_inference():
-            self.state = self.value._version
+            self.version = self.value._version
         elif isinstance(self.value, dict):
-            self.state = [*self.value.keys(), *self.value.values()]
-        elif isinstance(self.value, (list, set)):
-            self.state = list(self.value)
+            self.items = dict(self.value)
+        elif isinstance(self.value, list):
+            self.items = dict(enumerate(self.value))
 
     def is_unchanged_since(self, before: "Held") -> bool:
-        if self.value is not before.value:
-            return False
-        if not isinstance(self.state, list):
-            return self.state == before.state
-        return list(map(id, self.state)) == list(map(id, before.state))
+        return (
+            self.value is before.value
+            and self.version == before.version
+            and self.items.keys() == before.items.keys()
+            and not self.new_items(before)
+        )
+
+    def new_items(self, before: "Held") -> dict[Any, Any]:
+        """Find what a dictionary or list holds now and did not hold there before."""
+        return {
+            key: item
+            for key, item in self.items.items()
+            if before.items.get(key, MISSING) is not item
+        }
 
 
 def take_stock(statement: Statement, namespace: dict[str, Any]) -> dict[str, Held]:
@@ -68,13 +84,17 @@ def describe_changes(
     targets = [] if raised else [name for name in statement.targets if name in after]
     for name in dict.fromkeys([*targets, *changed]):
         owner = name.rpartition(".")[0]
-        if owner not in renewed:  # else the attribute is part of a new object
-            status = (
-                ""
-                if statement.is_a(ast.For)
-                else _status(before.get(name), after[name])
-            )
-            yield from describe(name, after[name].value, status)
+        if owner in renewed:
+            continue  # an attribute of a new object
+        old, new = before.get(name), after[name]
+        status = "" if statement.is_a(ast.For) else _status(old, new)
+        items = new.new_items(old) if status == "changed in place" else {}
+        if 0 < len(items) <= MOST_ITEMS:
+            for key, item in items.items():
+                status = "changed" if key in old.items else ""
+                yield from describe(f"{name}[{short(key)}]", item, status)
+        else:
+            yield from describe(name, new.value, status)
 
 
 def _status(before: Held | None, after: Held) -> str:
