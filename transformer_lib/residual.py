@@ -20,9 +20,8 @@ class Residual(nn.Module):
     Raises:
         ValueError: If ``d_model`` is not positive, or ``dropout`` is outside [0, 1).
 
-    Source: post-norm: Vaswani et al. (2017), sections 3.1 and 5.4; pre-norm: Xiong et
-        al.
-    (2020), figure 1.
+    Source: post-norm: Vaswani et al. (2017), sections 3.1 and 5.4. Pre-norm: Xiong et
+    al. (2020), figure 1.
     """
 
     def __init__(
