@@ -537,6 +537,15 @@ def test_branches_and_loops_say_where_they_went():
     assert walk(f, 1).rows[1].flow == "1 pass"
 
 
+def test_a_block_on_the_line_of_its_header_is_neither_taken_nor_not():
+    def f(x):
+        if x: x = 1  # noqa: E701  # fmt: skip
+        for i in range(x): x = i  # noqa: E701  # fmt: skip
+        return x
+
+    assert [row.flow for row in walk(f, 3).rows] == ["", "", "", ""]
+
+
 def test_whatever_the_data_say_it_is_escaped():
     def f(text):
         key = {text: text}

@@ -250,6 +250,14 @@ def test_comprehensions_lambdas_and_inner_functions_belong_to_their_line():
     assert list(made(run, "def triple")) == ["triple"]
 
 
+def test_what_a_comprehension_calls_its_items_is_not_what_the_line_made():
+    def f(x):
+        squares = [x * x for x in range(x)]
+        return squares
+
+    assert list(made(trace(f, 3), "squares")) == ["squares"]
+
+
 def test_statements_on_one_line_are_one_row():
     # fmt: off
     def f(x):
@@ -533,6 +541,18 @@ def test_attributes_are_seen_buffers_and_parameters_too():
     ]
     assert made(run, "self.register") == {"self.table": "all 0"}
     assert made(run, "self.scale") == {"self.scale": "2.0", "self._hidden": "3"}
+
+
+def test_attributes_of_a_class_are_seen():
+    class Counter:
+        count = 0
+
+        @classmethod
+        def add(cls):
+            cls.count += 1
+            return cls
+
+    assert made(trace(Counter.add), "cls.count") == {"cls.count": "1"}
 
 
 def test_no_property_runs_because_of_the_trace():

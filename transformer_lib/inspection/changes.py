@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
 from typing import Any
 
 from torch import Tensor, nn
@@ -117,8 +116,6 @@ def _look_up(dotted: str, namespace: dict[str, Any]) -> Any:
 
 
 def _stored(value: Any) -> dict[str, Any]:
-    if isinstance(value, (type, FunctionType, ModuleType, Tensor)):
-        return {}
     stored = getattr(value, "__dict__", {})
     if not isinstance(value, nn.Module):
         return stored

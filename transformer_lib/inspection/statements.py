@@ -58,7 +58,7 @@ class Statement:
     def body(self) -> range:
         """The lines of the block below this header; empty where there is none."""
         block = getattr(self.nodes[0], "body", None) if self.nodes else None
-        if not block or self.is_a(*SCOPES) or _first_line(block[0]) <= self.last:
+        if not block or _first_line(block[0]) <= self.last:
             return range(0)
         return range(_first_line(block[0]), block[-1].end_lineno + 1)
 

@@ -96,9 +96,7 @@ def _find_function(call: Callable) -> tuple[FunctionType, Any]:
     if isinstance(call, nn.Module):
         target = call.forward
     elif isinstance(call, type):
-        post_init = getattr(call, "__post_init__", None)
-        is_data = dataclasses.is_dataclass(call) and post_init is not None
-        target = post_init if is_data else call.__init__
+        target = getattr(call, "__post_init__", call.__init__)
     receiver = getattr(target, "__self__", None)
     function = inspect.unwrap(getattr(target, "__func__", target))
     if not inspect.isfunction(function):
