@@ -169,6 +169,8 @@ def test_letters_come_from_the_comment_and_the_comment_leaves_the_code():
     walked = walk(f, torch.zeros(T, S))
     assert letters(walked, "y =") == ["(S, T)"]
     assert walked.dims == {"S": S, "T": T}
+    dims = {}
+    assert walk(f, torch.zeros(T, S), dims=dims).dims != dims
     assert row(walked, "y =").comment == ""
     assert "#" not in repr(walked)
 
@@ -224,7 +226,9 @@ def test_arithmetic_of_letters_is_worked_out():
         z = y[:, : y.size(1) // 4]  # (T + 1, d_k // 2)
         return z
 
-    walked = walk(f, torch.zeros(T, D_K), dims={"T": T, "d_k": D_K})
+    dims = {"T": T, "d_k": D_K}
+    walked = walk(f, torch.zeros(T, D_K), dims=dims)
+    assert walked.dims == dims
     assert letters(walked, "y =") == ["(T + 1, 2 * d_k)"]
     with pytest.raises(ValueError, match=r"2 \* d_k\), but y .* \(6, 22\)"):
         walk(f, torch.zeros(T, D_K), dims={"T": T, "d_k": D_K + 1})
@@ -273,7 +277,9 @@ def test_comments_that_are_no_shapes_stay_in_the_code():
         y = x + 1  # what query @ key^T will have
         n = 3  # (sic)
         z = x + 1  # (see above)
-        return y + z + n  # T, S
+        m = n + 1  # ("a", "b")
+        k = m + 1  # (T, S), S
+        return y + z + k  # T, S
 
     walked = walk(f, torch.zeros(T, S))
     comments = [row.comment for row in walked.rows[1:]]
@@ -281,6 +287,8 @@ def test_comments_that_are_no_shapes_stay_in_the_code():
         "# what query @ key^T will have",
         "# (sic)",
         "# (see above)",
+        '# ("a", "b")',
+        "# (T, S), S",
         "# T, S",
     ]
     assert all(comment in repr(walked) for comment in comments)
@@ -303,6 +311,32 @@ def test_dims_name_axes_that_no_comment_names_but_never_guess():
     walked = walk(f, torch.zeros(B, T, D_K, 1), dims=dims)
     assert letters(walked, "def") == [f"(B, T, {D_K}, 1)"]
     assert letters(walk(f, torch.zeros(S, S), dims=dims), "def") == [""]
+
+
+def test_a_comment_on_a_line_that_raised_is_not_confirmed():
+    def f(x):
+        try:
+            y = x @ x  # (T)
+        except RuntimeError:
+            y = x
+        return y
+
+    walked = walk(f, torch.zeros(T, S))
+    assert row(walked, "y = x @").comment == "# (T)"
+    assert row(walked, "except").flow == "taken"
+
+
+def test_parameters_of_a_module_get_letters_too():
+    def f(d_model, d_k):
+        layer = nn.Linear(d_model, d_k)
+        return layer
+
+    walked = walk(f, S, D_K, dims={"d_model": S, "d_k": D_K})
+    (layer,) = row(walked, "layer").made
+    assert [part.letters for part in layer.parts] == ["(d_k, d_model)", "(d_k)"]
+    page = Page(walked._repr_html_())
+    assert "weight (d_k, d_model) 11 × 7, bias (d_k) 11" in page.text
+    assert "weight (d_k, d_model)  11 × 7; bias (d_k)  11" in str(walked)
 
 
 def test_a_shape_is_that_of_the_last_pass():
@@ -335,6 +369,9 @@ def test_a_shape_is_that_of_the_last_pass():
         (lambda: torch.zeros(0, 3), "empty"),
         (lambda: torch.ones(3, dtype=torch.bfloat16), "bfloat16 all 1"),
         (lambda: torch.ones(3, dtype=torch.float32), "float32 all 1"),
+        (lambda: torch.ones(3).to(torch.float8_e4m3fn), "float8_e4m3fn all 1"),
+        (lambda: torch.tensor([3]), "int64 [3]"),
+        (lambda: [nn.Linear(2, 3)], "1 × Linear"),
         (lambda: torch.ones(3, requires_grad=True) * 2, "all 2"),
         (lambda: torch.ones(3, device="meta"), "meta"),
         (lambda: torch.ones(3) * 1j, "complex128"),
@@ -394,6 +431,11 @@ def test_hidden_scores_and_nan_are_apart_from_the_colours():
 
 def test_shares_go_from_nothing_to_one_whatever_the_largest():
     assert cells(torch.tensor([0.0, 0.2, 0.6])) == [["s0", "s1", "s3"]]
+
+
+def test_eight_bits_have_colours_too():
+    values = torch.tensor([-4.0, 1.0]).to(torch.float8_e4m3fn)
+    assert cells(values) == [["n4", "p1"]]
 
 
 def test_masks_have_two_colours():
@@ -474,6 +516,20 @@ def test_the_page_names_the_function_in_full(attended):
     assert "/home" not in page.text
 
 
+def test_files_go_by_their_place_in_the_package_or_by_their_name_alone():
+    first = sign.__code__.co_firstlineno
+    assert walk(sign, 3).place == f"test_listing.py, lines {first} to {first + 5}"
+
+
+def test_a_function_from_a_notebook_has_no_file(tmp_path):
+    cell = tmp_path / "ipykernel_123" / "456.py"
+    cell.parent.mkdir()
+    cell.write_text("def f():\n    return 3\n")
+    space = {"__name__": "__main__"}
+    exec(compile(cell.read_text(), str(cell), "exec"), space)
+    assert walk(space["f"]).place == "this notebook, lines 1 to 2"
+
+
 def test_methods_go_by_their_class():
     layer = MultiHeadAttention(H * D_K, H)
     x = torch.randn(B, T, H * D_K)
@@ -537,6 +593,43 @@ def test_branches_and_loops_say_where_they_went():
     assert walk(f, 1).rows[1].flow == "1 pass"
 
 
+def test_lines_in_a_loop_say_how_often_they_ran():
+    def f(n):
+        for i in range(n):
+            print(end="")
+            try:
+                x = i
+            finally:
+                print(end="")
+        if n < 0:
+            x = 0
+        else:
+            print(end="")
+        if n > 0:
+            return x
+        else:
+            return n
+
+    walked = walk(f, 3)
+    assert [row.flow for row in walked.rows] == [
+        "",
+        "3 passes",
+        "3 times",
+        "",  # try
+        "3 times; the last:",
+        "",  # finally
+        "3 times",
+        "not taken",
+        "not reached",
+        "",
+        "",
+        "taken",
+        "",
+        "",  # else, although it was not reached
+        "not reached",
+    ]
+
+
 def test_a_block_on_the_line_of_its_header_is_neither_taken_nor_not():
     def f(x):
         if x: x = 1  # noqa: E701  # fmt: skip
@@ -587,6 +680,23 @@ def test_notes_are_markdown_with_maths_for_mathjax():
         r'<span class="tex2jax_process">\(x_i * y_j * z\)</span> '
         "and 3 $ or 4 $." in html
     )
+
+
+def test_the_code_is_coloured_and_keeps_its_indentation():
+    html = walk(sign, 3)._repr_html_()
+    assert '>    <i class="w-keyword">if</i> x &gt; <i class="w-number">0</i>:' in html
+    assert ">        y = -1 <" in html  # not reached: pale, without colours
+
+
+def test_text_over_several_lines_is_coloured_line_by_line():
+    def f():
+        text = """one
+        two"""
+        return text
+
+    html = walk(f)._repr_html_()
+    assert '<i class="w-string">    two</i>' in html
+    Page(html)
 
 
 def test_two_listings_on_a_page_share_no_id(attended):

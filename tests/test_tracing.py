@@ -250,6 +250,45 @@ def test_comprehensions_lambdas_and_inner_functions_belong_to_their_line():
     assert list(made(run, "def triple")) == ["triple"]
 
 
+def test_a_body_on_the_line_of_the_def_is_one_row():
+    # fmt: off
+    def f(x): return x  # noqa: E704
+    # fmt: on
+
+    run = trace(f, 3)
+    assert run.result == 3
+    assert made(run, "def") == {"x": "3"}
+
+
+def test_an_inner_function_is_one_row_with_its_decorators():
+    def f():
+        @torch.no_grad()
+        @torch.inference_mode()
+        def inner():
+            return 3
+
+        return inner()
+
+    run = trace(f)
+    assert [statement.key for statement in run.statements] == [
+        "def f():",
+        "def inner():",
+        "return inner()",
+    ]
+    assert run.statements[1].lines[0] == "    @torch.no_grad()"
+
+
+def test_text_that_reaches_out_of_the_indentation_stays_as_it_is():
+    def f():
+        text = """
+one
+        two"""
+        return text
+
+    run = trace(f)
+    assert run.statements[1].lines == ['    text = """', "one", '    two"""']
+
+
 def test_what_a_comprehension_calls_its_items_is_not_what_the_line_made():
     def f(x):
         squares = [x * x for x in range(x)]
@@ -261,13 +300,13 @@ def test_what_a_comprehension_calls_its_items_is_not_what_the_line_made():
 def test_statements_on_one_line_are_one_row():
     # fmt: off
     def f(x):
-        y = x; z = y + 1  # noqa: E702
+        x = x; y = x; z = y + 1  # noqa: E702, PLW0127
         if z > 1: return z  # noqa: E701
         return y
     # fmt: on
 
     run = trace(f, 3)
-    assert made(run, "y = x") == {"y": "3", "z": "4"}
+    assert made(run, "x = x") == {"x": "3", "y": "3", "z": "4"}
     assert made(run, "if") == {"returned": "4"}
     assert times(run) == [1, 1, 1, 0]
 
@@ -397,6 +436,7 @@ def test_a_caught_exception_is_seen_where_it_came_out():
     assert record(run, "x = int").raised.startswith("ValueError: invalid literal")
     assert record(run, "x = int").made == []
     assert record(run, "except").entered == 1
+    assert made(run, "except") == {"error": "ValueError"}
     assert made(run, "return") == {"returned": "'invalid'"}
     assert [r.times for r in trace(f, "3").records] == [1, 1, 1, 0, 0, 1]
 
@@ -460,7 +500,11 @@ def test_a_name_made_again_says_so_and_equal_values_say_so():
         y = y * 2
         y = y.clone()
         y = y.relu()
-        return y
+        y = y.float()
+        n = 1
+        n = 2 - 1
+        n = True
+        return y, n
 
     run = trace(f, torch.tensor([1.0, float("nan"), float("-inf")]))
     lines = [
@@ -468,6 +512,10 @@ def test_a_name_made_again_says_so_and_equal_values_say_so():
     ]
     assert lines == [[""], ["changed"], ["same values"]]
     assert statuses(run, "y = y.relu") == {"y": "changed"}
+    assert statuses(run, "y = y.float") == {"y": "changed"}
+    assert statuses(run, "n = 1") == {"n": ""}
+    assert statuses(run, "n = 2 - 1") == {"n": "same values"}
+    assert statuses(run, "n = True") == {"n": "changed"}
 
 
 def test_a_name_bound_to_the_same_object_again_has_the_same_values():
@@ -578,14 +626,16 @@ def test_every_way_to_bind_a_name_is_seen():
         (a, [b, *c]), d = pair, 3
         e: int = d
         e += 1
+        import math
         import math as m
 
-        return (g := e) + m.floor(b) + a + c[0] + g
+        return (g := e) + m.floor(b) + math.floor(a) + c[0] + g
 
     run = trace(f, (1, [2, 3]))
     assert made(run, "(a") == {"a": "1", "b": "2", "c": "[3]", "d": "3"}
     assert statuses(run, "e +=") == {"e": "changed"}
-    assert made(run, "import") == {"m": "math"}
+    assert made(run, "import math as m") == {"m": "math"}
+    assert [value.name for value in run.records[4].made] == ["math"]
     assert made(run, "return") == {"g": "4", "returned": "14"}
 
 
@@ -825,6 +875,11 @@ def test_lambdas_cannot_be_walked():
     double = lambda x: 2 * x  # noqa: E731
     with pytest.raises(TypeError, match=r"made with def can be walked, not <lambda>"):
         trace(double, 3)
+    functions = {
+        "double": lambda x: 2 * x,
+    }
+    with pytest.raises(TypeError, match=r"made with def can be walked, not <lambda>"):
+        trace(functions["double"], 3)
 
 
 def test_a_function_without_source_is_refused():

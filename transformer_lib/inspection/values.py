@@ -75,7 +75,6 @@ def same_values(old: Any, new: Any) -> bool:
     if isinstance(old, Tensor) and isinstance(new, Tensor):
         if (old.shape, old.dtype, old.device) != (new.shape, new.dtype, new.device):
             return False
-        old, new = old.detach(), new.detach()
         return bool(((old == new) | ((old != old) & (new != new))).all())
     return type(old) is type(new) and isinstance(old, (int, float, str)) and old == new
 
@@ -100,7 +99,7 @@ def short(value: Any, depth: int = 2) -> str:
     if depth == 0:
         return type(value).__name__
     if dataclasses.is_dataclass(value):
-        fields = [f.name for f in dataclasses.fields(value) if f.repr]
+        fields = [field.name for field in dataclasses.fields(value)]
         pairs = [f"{f}={short(getattr(value, f), depth - 1)}" for f in fields]
         return f"{type(value).__name__}({_some(pairs)})"
     if isinstance(value, dict):
@@ -133,7 +132,7 @@ def _some(items: list[str]) -> str:
 
 def _sequence(value: list | tuple, depth: int) -> str:
     kinds = {type(item).__name__ for item in value}
-    if len(value) > 1 and len(kinds) == 1 and isinstance(value[0], (Tensor, nn.Module)):
+    if len(kinds) == 1 and isinstance(value[0], (Tensor, nn.Module)):
         kind = f"{len(value)} × {kinds.pop()}"
         shapes = {tuple(item.shape) for item in value if isinstance(item, Tensor)}
         return f"{kind}, each {sizes(shapes.pop())}" if len(shapes) == 1 else kind
@@ -173,7 +172,7 @@ def _contents(tensor: Tensor) -> str:
         trues = int(tensor.sum())
         return f"{trues} True, {tensor.numel() - trues} False"
     if not tensor.is_floating_point():
-        if 1 < tensor.numel() <= MOST_NUMBERS:
+        if tensor.numel() <= MOST_NUMBERS:
             return str(tensor.tolist()).replace("-", "−")
         return _range(tensor)
     tensor = tensor.double()
