@@ -21,7 +21,8 @@ class SmallBook:
         self.write("transformer_lib/pieces.py", "answer = 42\n")
         self.write("book/intro.md", "# A small book\n")
         self.write("book/references.bib", "")
-        self.write("book/_static/book.css", "")
+        own = shutil.ignore_patterns("vendor", "*.png")
+        shutil.copytree(ROOT / "book/_static", root / "book/_static", ignore=own)
         self.write(
             "_toc.yml",
             "format: jb-book\nroot: book/intro\nchapters:\n"
