@@ -374,7 +374,10 @@ def test_a_shape_is_that_of_the_last_pass():
         (lambda: [nn.Linear(2, 3)], "1 × Linear"),
         (lambda: torch.ones(3, requires_grad=True) * 2, "all 2"),
         (lambda: torch.ones(3, device="meta"), "meta"),
-        (lambda: torch.ones(3) * 1j, "complex128"),
+        (lambda: torch.ones(99, device="meta", dtype=torch.bool), "meta"),
+        (lambda: torch.ones(2) * 1j, "complex128 [1j, 1j]"),
+        (lambda: torch.ones(99) * 1j, "complex128"),
+        (lambda: torch.full((99,), 2**63, dtype=torch.uint64), "uint64"),
         (lambda: torch.eye(3).to_sparse(), ""),
         (lambda: [torch.zeros(2, 3)] * 7, "7 × Tensor, each 2 × 3"),
         (lambda: nn.ModuleList([nn.Linear(2, 3)] * 4), "ModuleList of 4, 9 parameters"),
@@ -398,6 +401,24 @@ def test_a_shape_is_that_of_the_last_pass():
 )
 def test_values_in_words(make, words):
     assert text(make()) == words
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.eye(3).to_sparse(),
+        lambda: torch.ones(3, device="meta"),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_tensors_that_cannot_be_read_do_not_stop_the_run(make):
+    def f():
+        x = make()
+        x = make()
+        return x
+
+    assert [value.status for value in walk(f).rows[2].made] == ["changed"]
 
 
 def test_numbers_have_about_three_digits_and_a_true_minus():

@@ -218,6 +218,19 @@ def test_docstrings_are_left_out_and_comments_kept():
     assert [s.first - first for s in run.statements] == [0, 6, 9]
 
 
+def test_a_comment_below_a_header_belongs_to_the_next_line():
+    def f(x):
+        if x:
+            # Why it changes.
+
+            x = 3
+        return x
+
+    header, assign = trace(f, 3).statements[1:3]
+    assert header.lines == ["    if x:"]
+    assert assign.above == ["        # Why it changes."]
+
+
 def test_a_function_with_nothing_but_a_docstring_is_its_def():
     def f():
         """Nothing else."""
@@ -340,6 +353,7 @@ def test_a_for_loop_counts_its_passes_and_keeps_the_last():
     run = trace(add, [3, 5, 7])
     assert record(run, "for").entered == 3
     assert made(run, "for") == {"i": "2", "x": "7"}
+    assert statuses(run, "for") == {"i": "", "x": ""}
     assert record(run, "total +=").times == 3
     assert made(run, "total +=") == {"total": "15"}
     assert trace(add, []).records[2].entered == 0

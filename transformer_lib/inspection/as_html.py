@@ -35,7 +35,7 @@ COLOURS = {  # of two kinds that a token belongs to, the special one comes first
 SMALL = 24  # letters of a text that leave room for another value on its line
 LEGEND = {  # cells that a picture may hold, and what they mean
     "n4 n2 zero p2 p4": "below to above zero",
-    "s0 s2 s3 s5": "0 to 1",
+    "s0 s1 s2 s3 s4 s5": "0 to 1",
     "false true": "False, True",
     "hidden": "−∞",
     "nan": "nan",

@@ -1,33 +1,20 @@
-"""Put a value into words and, where it is small enough, into a picture."""
+"""Put a value into a few words."""
 
 import dataclasses
 import math
+from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-PICTURE_ROWS, PICTURE_COLUMNS = 12, 24
+from transformer_lib.inspection.pictures import Picture, draw
+
 MOST_NUMBERS = 16
 MOST_ITEMS = 6
 LONGEST_STRING = 40
 CONTAINERS = (nn.ModuleList, nn.Sequential)
-
-
-@dataclasses.dataclass(frozen=True)
-class Picture:
-    """A heat map: the last two axes of a tensor, at the last index of all axes before.
-
-    Attributes:
-        cells: A code for each number, row by row: ``n4`` to ``n1``, ``zero``, ``p1`` to
-            ``p4`` for signed numbers; ``s0`` to ``s5`` for shares; ``true``, ``false``;
-            ``hidden`` for minus infinity; ``nan``.
-        is_slice: Whether there are axes before the last two.
-    """
-
-    cells: list[list[str]]
-    is_slice: bool
 
 
 @dataclasses.dataclass
@@ -55,9 +42,13 @@ class Value:
 
 def describe(name: str, value: Any, status: str = "") -> list[Value]:
     """Describe a value; a few tensors in a tuple or list one by one."""
-    if isinstance(value, Tensor):
-        shape, tensor = tuple(value.shape), value.detach()
-        return [Value(name, _numbers(tensor), status, shape, picture=_picture(tensor))]
+    if isinstance(value, Tensor) and not value.is_nested:
+        described = Value(name, _kind(value), status, tuple(value.shape))
+        with suppress(RuntimeError):  # sparse, quantised, meta: not all can be read
+            tensor = value.detach()
+            described.text = " ".join(filter(None, [described.text, _numbers(tensor)]))
+            described.picture = draw(tensor)
+        return [described]
     is_sequence = isinstance(value, (tuple, list)) and len(value) <= MOST_ITEMS
     if is_sequence and any(isinstance(item, Tensor) for item in value):
         items = [describe(f"{name}[{i}]", x, status) for i, x in enumerate(value)]
@@ -73,16 +64,19 @@ def describe(name: str, value: Any, status: str = "") -> list[Value]:
 def same_values(old: Any, new: Any) -> bool:
     """Say whether two values are equal, nan to nan; what is in doubt is not."""
     if isinstance(old, Tensor) and isinstance(new, Tensor):
-        if (old.shape, old.dtype, old.device) != (new.shape, new.dtype, new.device):
+        try:
+            kinds = [(x.shape, x.dtype, x.device) for x in (old, new)]
+            same = (old == new) | ((old != old) & (new != new))
+            return kinds[0] == kinds[1] and bool(same.all())
+        except RuntimeError:  # the shapes do not fit, or the numbers cannot be read
             return False
-        return bool(((old == new) | ((old != old) & (new != new))).all())
     return type(old) is type(new) and isinstance(old, (int, float, str)) and old == new
 
 
 def short(value: Any, depth: int = 2) -> str:
     """Write any value in a few words, without addresses, the same in every run."""
     if isinstance(value, Tensor):
-        return f"tensor of {sizes(value.shape)}"
+        return "nested" if value.is_nested else f"tensor of {sizes(value.shape)}"
     if isinstance(value, nn.Module):
         return _module(value)
     if isinstance(value, float):
@@ -152,18 +146,17 @@ def _module(module: nn.Module) -> str:
     return kind if list(module.children()) else f"{kind}({module.extra_repr()})"
 
 
-def _numbers(tensor: Tensor) -> str:
-    """Say the dtype, unless it is the usual one, and the range of the numbers."""
+def _kind(tensor: Tensor) -> str:
+    """Say the dtype and the device, if they are not the usual ones."""
     usual = tensor.dtype in (torch.get_default_dtype(), torch.bool)
     words = [] if usual else [str(tensor.dtype).removeprefix("torch.")]
     if tensor.device.type != "cpu":
         words.append(str(tensor.device))
-    if tensor.is_meta or tensor.is_complex() or tensor.layout != torch.strided:
-        return " ".join(words)
-    return " ".join([*words, _contents(tensor)])
+    return " ".join(words)
 
 
-def _contents(tensor: Tensor) -> str:
+def _numbers(tensor: Tensor) -> str:
+    """Say the range of the numbers; which are True; a few integers one by one."""
     if tensor.numel() == 0:
         return "empty"
     if tensor.dtype == torch.bool:
@@ -194,39 +187,3 @@ def _range(tensor: Tensor) -> str:
     if low == high:
         return number(low) if tensor.numel() == 1 else f"all {number(low)}"
     return f"{number(low)} to {number(high)}"
-
-
-def _picture(tensor: Tensor) -> Picture | None:
-    if tensor.dim() == 0 or tensor.is_meta or tensor.layout != torch.strided:
-        return None
-    if not (tensor.dtype == torch.bool or tensor.is_floating_point()):
-        return None
-    if tensor.numel() == 0 or tensor.numel() == 1:
-        return None
-    is_slice = tensor.dim() > 2
-    while tensor.dim() > 2:
-        tensor = tensor[-1]
-    table = tensor.reshape(-1, tensor.size(-1))
-    if table.size(0) > PICTURE_ROWS or table.size(1) > PICTURE_COLUMNS:
-        return None
-    if table.dtype == torch.bool:
-        codes = [["true" if on else "false" for on in row] for row in table.tolist()]
-        return Picture(codes, is_slice)
-    table = table.double()
-    finite = table[table.isfinite()]
-    largest = finite.abs().max().item() if finite.numel() else 0.0
-    shares = finite.numel() > 0 and finite.min() >= 0 and largest <= 1
-    scale = 1.0 if shares else largest or 1.0
-    codes = [[_code(x, scale, shares) for x in row] for row in table.tolist()]
-    return Picture(codes, is_slice)
-
-
-def _code(x: float, scale: float, shares: bool) -> str:
-    if math.isnan(x):
-        return "nan"
-    if x == -math.inf:
-        return "hidden"
-    if shares:
-        return f"s{round(5 * min(x, scale))}"
-    level = round(4 * min(x / scale, 1.0))
-    return f"p{level}" if level > 0 else f"n{-level}" if level < 0 else "zero"
