@@ -13,20 +13,21 @@ from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_att
 def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Keep the weights of every head while the model runs.
 
-    Inside the ``with`` block each attention layer computes with the explicit function of
-    the book instead of the fused kernel, behind the same projections, checks, mask and
-    dropout. Afterwards everything is as it was.
+    Inside the ``with`` block each attention layer computes with the explicit function
+    of the book instead of the fused kernel, behind the same projections, checks, mask
+    and dropout. Afterwards everything is as it was.
 
         with record_attention(model) as maps:
             model(src, tgt)
         maps["encoder.layers.0.self_attention"]  # (B, H, T, S)
 
     Args:
-        model: Any module with ``MultiHeadAttention`` layers inside, or such a layer itself.
+        model: Any module with ``MultiHeadAttention`` layers inside, or such a layer.
 
     Yields:
         A dictionary that fills as the model runs: the layer's name in the model ("" for
-        the model itself) to its weights in the latest pass, shape (B, H, T, S), detached.
+        the model itself) to its weights in the latest pass, shape (B, H, T, S),
+        detached.
 
     Raises:
         ValueError: If the model has no ``MultiHeadAttention``.
