@@ -169,8 +169,9 @@ def test_letters_come_from_the_comment_and_the_comment_leaves_the_code():
     walked = walk(f, torch.zeros(T, S))
     assert letters(walked, "y =") == ["(S, T)"]
     assert walked.dims == {"S": S, "T": T}
-    dims = {}
-    assert walk(f, torch.zeros(T, S), dims=dims).dims != dims
+    dims = {"S": S}
+    assert walk(f, torch.zeros(T, S), dims=dims).dims == {"S": S, "T": T}
+    assert dims == {"S": S}
     assert row(walked, "y =").comment == ""
     assert "#" not in repr(walked)
 
@@ -316,13 +317,13 @@ def test_dims_name_axes_that_no_comment_names_but_never_guess():
 def test_a_comment_on_a_line_that_raised_is_not_confirmed():
     def f(x):
         try:
-            y = x @ x  # (T)
+            y = x @ x  # (T, T)
         except RuntimeError:
             y = x
         return y
 
     walked = walk(f, torch.zeros(T, S))
-    assert row(walked, "y = x @").comment == "# (T)"
+    assert row(walked, "y = x @").comment == "# (T, T)"
     assert row(walked, "except").flow == "taken"
 
 
@@ -727,6 +728,12 @@ def test_two_listings_on_a_page_share_no_id(attended):
 def test_the_page_asks_for_nothing_from_anywhere(attended):
     html = attended._repr_html_()
     assert not re.search(r"https?://|src=|@import|url\(", html)
+
+
+def test_what_changed_stands_out_and_what_did_not_does_not(attended):
+    html = attended._repr_html_()
+    assert "<b>scores</b> <em>changed</em>" in html
+    assert "<b>weights</b> <span>same values</span>" in html
 
 
 def test_the_legend_explains_the_pictures_that_there_are(attended):

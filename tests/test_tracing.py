@@ -265,7 +265,7 @@ def test_comprehensions_lambdas_and_inner_functions_belong_to_their_line():
 
 def test_a_body_on_the_line_of_the_def_is_one_row():
     # fmt: off
-    def f(x): return x  # noqa: E704
+    def f(x): return x
     # fmt: on
 
     run = trace(f, 3)
@@ -313,7 +313,7 @@ def test_what_a_comprehension_calls_its_items_is_not_what_the_line_made():
 def test_statements_on_one_line_are_one_row():
     # fmt: off
     def f(x):
-        x = x; y = x; z = y + 1  # noqa: E702, PLW0127
+        x = x; y = x; z = y + 1  # noqa: E702
         if z > 1: return z  # noqa: E701
         return y
     # fmt: on
