@@ -115,6 +115,7 @@ def _row(row: "Row") -> str:
 
 def _line(number: int | str, html: str) -> str:
     indent = f'style="--indent:{_indent(html)}"'
+    html = html.replace("(", "(<wbr>")  # where a long line may break on a phone
     return f'<span class="w-line" data-number="{number}" {indent}>{html}</span>'
 
 
