@@ -246,3 +246,29 @@ def test_a_request_to_another_host_and_an_error_are_noticed(tab, tmp_path):
     read(tab, path.as_uri())
     assert picture in tab.faults
     assert "no" in tab.faults
+
+
+def test_the_arrow_keys_move_through_a_listing_line_by_line(tab):
+    read(tab, built(HTML / "book" / "03_attention.html").as_uri())
+    listing = tab.locator("[data-walk]").first
+    rows, current = listing.locator(".w-row"), listing.locator("[aria-current='step']")
+    assert current.count() == 0
+    rows.first.focus()
+    for key, expected in [
+        ("ArrowDown", 1),
+        ("ArrowDown", 2),
+        ("ArrowUp", 1),
+        ("End", rows.count() - 1),
+        ("Home", 0),
+    ]:
+        tab.keyboard.press(key)
+        assert current.count() == 1
+        here = rows.nth(expected)
+        assert here.get_attribute("aria-current") == "step", key
+        assert here.evaluate("row => row === document.activeElement"), key
+    rows.nth(3).click()
+    assert rows.nth(3).get_attribute("aria-current") == "step"
+    inside = "walk => walk.contains(document.activeElement)"
+    for _ in range(1 + listing.locator("mjx-container").count()):  # formulas take Tab
+        tab.keyboard.press("Tab")
+    assert not listing.evaluate(inside)  # nothing holds the keyboard in
