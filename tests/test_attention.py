@@ -188,7 +188,7 @@ def test_masks_that_are_not_boolean_are_refused(heads, attend, dtype):
 
 
 @BOTH
-@pytest.mark.parametrize("shape", [(S, T), (4, 1, 1, S), (2, 1, 1, 1, S), (B, S)])
+@pytest.mark.parametrize("shape", [(S, T), (4, 1, 1, S), (2, 1, 1, 1, S), (B, S), (S,)])
 def test_masks_that_do_not_broadcast_are_refused(heads, attend, shape):
     mask = torch.ones(shape, dtype=torch.bool)
     with pytest.raises(ValueError, match=re.escape(f"got {shape} and {(B, H, T, S)}")):
@@ -207,6 +207,15 @@ def test_queries_and_keys_of_different_width_are_refused(heads, attend):
     query, key, value = heads
     with pytest.raises(ValueError, match=r"query and key .* width, got 10 and 11"):
         attend(query[..., :-1], key, value)
+
+
+@BOTH
+@pytest.mark.parametrize("other", [(1, H), (B + 1, H), (H,)])
+def test_batches_of_different_size_are_refused(heads, attend, other):
+    query, _, value = heads
+    message = re.escape(f"got {(B, H)}, {other} and {(B, H)}")
+    with pytest.raises(ValueError, match=message):
+        attend(query, torch.randn(*other, S, D_K), value)
 
 
 @BOTH

@@ -37,9 +37,9 @@ def scaled_dot_product_attention(
 
     Raises:
         TypeError: If ``mask`` is not boolean.
-        ValueError: If the widths of ``query`` and ``key`` differ, the lengths of
-            ``key`` and ``value`` differ, there is no key, or ``mask`` does not
-            broadcast.
+        ValueError: If the axes before the last two differ, the widths of ``query`` and
+            ``key`` differ, the lengths of ``key`` and ``value`` differ, there is no
+            key, or ``mask`` has fewer than two axes or does not broadcast.
 
     Source: Vaswani et al. (2017), section 3.2.1, equation 1.
     """
@@ -82,10 +82,16 @@ def check_attention(
 
     Raises:
         TypeError: If ``mask`` is not boolean.
-        ValueError: If the widths of ``query`` and ``key`` differ, the lengths of
-            ``key`` and ``value`` differ, there is no key, or ``mask`` does not
-            broadcast.
+        ValueError: If the axes before the last two differ, the widths of ``query`` and
+            ``key`` differ, the lengths of ``key`` and ``value`` differ, there is no
+            key, or ``mask`` has fewer than two axes or does not broadcast.
     """
+    leading = [tuple(x.shape[:-2]) for x in (query, key, value)]
+    if leading[1:] != leading[:-1]:
+        raise ValueError(
+            "query, key and value must have the same axes before the last two, "
+            f"got {leading[0]}, {leading[1]} and {leading[2]}"
+        )
     if query.size(-1) != key.size(-1):
         raise ValueError(
             "query and key must have the same width, "
@@ -106,7 +112,7 @@ def check_attention(
         fits = torch.broadcast_shapes(mask.shape, scores_shape) == scores_shape
     except RuntimeError:
         fits = False
-    if not fits:
+    if not fits or mask.dim() < 2:
         raise ValueError(
             f"mask must broadcast to the scores, got {tuple(mask.shape)} "
             f"and {scores_shape}"
@@ -167,8 +173,8 @@ class MultiHeadAttention(nn.Module):
 
         Raises:
             TypeError: If ``mask`` is not boolean.
-            ValueError: If ``key`` and ``value`` differ in length, there is no key, or
-                ``mask`` does not broadcast.
+            ValueError: If the batches differ, ``key`` and ``value`` differ in length,
+                there is no key, or ``mask`` does not broadcast.
         """
         q = self._split_heads(self.w_q(query))  # (B, H, T, d_k)
         k = self._split_heads(self.w_k(key))  # (B, H, S, d_k)
