@@ -27,7 +27,11 @@ from transformer_lib.masks import causal_mask
 from transformer_lib.model import Transformer, TransformerConfig
 
 BATCH, LENGTH, VOCABULARY, PAD = 32, 24, 1000, 0
-LAYERS = {128: 4, 256: 3, 512: 6}
+SIZES = (  # a translator for small data, one in between, and the paper's base model
+    {"d_model": 128, "num_heads": 4, "d_ff": 256, "num_layers": 4},
+    {"d_model": 256, "num_heads": 8, "d_ff": 1024, "num_layers": 3},
+    {"d_model": 512, "num_heads": 8, "d_ff": 2048, "num_layers": 6},
+)
 
 
 class TorchTransformer(nn.Module):
@@ -125,20 +129,17 @@ def peak_megabytes(run: Callable[[], None]) -> float:
 
 
 def compare_models(seconds: float) -> None:
-    print("| d_model | layers | threads | what | ours ms | torch ms | ratio (quartiles)"
-          " | ours MB | torch MB |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| d_model | d_ff | layers | threads | what | ours ms | torch ms "
+          "| ratio (quartiles) | ours MB | torch MB |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        for d_model, layers in LAYERS.items():
+        for sizes in SIZES:
             config = TransformerConfig(
                 src_vocab_size=VOCABULARY,
                 tgt_vocab_size=VOCABULARY,
-                d_model=d_model,
-                num_heads=d_model // 32 if d_model < 512 else 8,
-                d_ff=4 * d_model,
-                num_layers=layers,
                 dropout=0.0,
+                **sizes,
             )
             models = Transformer(config), TorchTransformer(config)
             tokens = batch()
@@ -147,7 +148,8 @@ def compare_models(seconds: float) -> None:
                 a, b, (low, mid, high) = interleaved(ours, theirs, seconds)
                 memory = f"{peak_megabytes(ours):.0f} | {peak_megabytes(theirs):.0f}"
                 print(
-                    f"| {d_model} | {layers} + {layers} | {threads} | "
+                    f"| {config.d_model} | {config.d_ff} | {config.num_layers} + "
+                    f"{config.num_layers} | {threads} | "
                     f"{what.__name__.replace('_', ' ')} | {a:.1f} | {b:.1f} | "
                     f"{mid:.2f} ({low:.2f} to {high:.2f}) | {memory} |",
                     flush=True,
