@@ -94,6 +94,21 @@ def inference(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[], None]:
     return run
 
 
+def dense_inference(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[], None]:
+    """Inference with torch's encoder computing padded positions too, as ours does."""
+    run = inference(model, src, tgt)
+    if not isinstance(model, TorchTransformer):
+        return run
+    encoder = model.transformer.encoder
+
+    def dense() -> None:
+        encoder.use_nested_tensor = False
+        run()
+        encoder.use_nested_tensor = True
+
+    return dense
+
+
 def interleaved(
     ours: Callable[[], None], theirs: Callable[[], None], seconds: float
 ) -> tuple[float, float, list[float]]:
@@ -143,7 +158,7 @@ def compare_models(seconds: float) -> None:
             )
             models = Transformer(config), TorchTransformer(config)
             tokens = batch()
-            for what in (training_step, inference):
+            for what in (training_step, inference, dense_inference):
                 ours, theirs = (what(model, *tokens) for model in models)
                 a, b, (low, mid, high) = interleaved(ours, theirs, seconds)
                 memory = f"{peak_megabytes(ours):.0f} | {peak_megabytes(theirs):.0f}"
