@@ -8,8 +8,10 @@ import torch
 from transformer_lib.plotting import (
     plot_attention,
     plot_heads,
+    plot_layer,
     plot_lines,
     plot_mask,
+    plot_numbers,
     plot_signed,
     use_book_style,
 )
@@ -17,6 +19,7 @@ from transformer_lib.plotting import (
 matplotlib.use("Agg")
 T, S = 3, 5
 QUERIES, KEYS = list("abc"), list("vwxyz")
+BLOCKS = {"low": ["one", "+"], "high": ["two", "+", "three"]}
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +32,10 @@ def book_style():
 
 def labels(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def words(ax):
+    return [text for text in ax.texts if text.get_text()]
 
 
 def test_attention_is_drawn_from_zero_to_one_with_queries_as_rows():
@@ -45,6 +52,22 @@ def test_heads_stand_in_a_row_on_one_scale():
     assert {ax.images[0].get_clim() for ax in axes} == {(0, 1)}
 
 
+@pytest.mark.parametrize(("heads", "width"), [(2, 5), (3, 6.5), (4, 8), (5, 8)])
+def test_more_heads_make_a_wider_row_of_at_most_eight_inches(heads, width):
+    first, *_ = plot_heads(torch.rand(heads, T, S), QUERIES, KEYS)
+    assert first.figure.get_figwidth() == width
+
+
+def test_a_chapter_may_name_what_the_colours_mean():
+    bars = [
+        plot_attention(torch.rand(T, S), QUERIES, KEYS, label="share"),
+        plot_attention(torch.rand(T, S), QUERIES, KEYS),
+        plot_signed(torch.rand(T, S), label="score"),
+    ]
+    names = [ax.images[0].colorbar.ax.get_ylabel() for ax in bars]
+    assert names == ["share", "weight", "score"]
+
+
 def test_a_mask_has_two_colours_and_one_legend():
     _, (left, right) = plt.subplots(1, 2)
     plot_mask(torch.ones(T, S).tril().bool(), QUERIES, KEYS, left)
@@ -57,6 +80,59 @@ def test_signed_values_are_symmetric_about_zero():
     ax = plot_signed(torch.tensor([[-3.0, 1.0]]))
     assert ax.images[0].get_clim() == (-3, 3)
     assert plot_signed(torch.eye(2), limit=5).images[0].get_clim() == (-5, 5)
+
+
+def test_a_table_writes_each_number_in_its_cell_in_ink_that_can_be_read():
+    ax = plot_numbers(torch.tensor([[0, 1.5], [3, 0.25], [2, 1]]), QUERIES, ["p", "q"])
+    assert ax.images[0].get_clim() == (0, 3)
+    seen = {
+        text.get_position(): (text.get_text(), text.get_color()) for text in words(ax)
+    }
+    assert seen[0, 1] == ("3.00", "white")
+    assert seen[1, 1] == ("0.25", "black")
+    assert len(seen) == 6
+    assert plot_numbers(torch.eye(2), "ab", "cd", limit=5).images[0].get_clim() == (
+        0,
+        5,
+    )
+
+
+def test_a_layer_is_read_from_bottom_to_top():
+    ax = plot_layer(BLOCKS)
+    column = [text for text in words(ax) if text.get_position()[0] == 0]
+    column.sort(key=lambda text: text.get_position()[1])
+    steps = ["x", "one", "+", "two", "+", "three", "output"]
+    assert [text.get_text() for text in column] == steps
+    low, high = ax.get_ylim()
+    assert all(low < text.get_position()[1] < high for text in column)
+
+
+def test_each_block_of_a_layer_has_a_name_and_a_bypass_to_its_sum():
+    ax = plot_layer(BLOCKS)
+    where = {text.get_text(): text.get_position()[1] for text in words(ax)}
+    sums = [text.get_position()[1] for text in words(ax) if text.get_text() == "+"]
+    (_, low), (_, high) = [line.get_ydata()[[0, -1]] for line in ax.lines]
+    assert [low, high] == sums
+    assert where["low"] < where["one"] < where["high"] < where["two"]
+    assert where["x"] < ax.lines[0].get_ydata()[0] < where["one"]
+    assert sums[0] < ax.lines[1].get_ydata()[0] < where["two"]
+
+
+def test_what_enters_a_layer_from_the_left_stands_beside_its_step():
+    ax = plot_layer(BLOCKS, {"two": ["memory", "mask"]})
+    where = {text.get_text(): text.get_position() for text in words(ax)}
+    assert where["two"][1] == (where["memory"][1] + where["mask"][1]) / 2
+    assert where["mask"][1] < where["memory"][1] < where["two"][1] + 0.3
+    ax.figure.draw_without_rendering()
+    left = ax.get_window_extent().x0
+    assert all(text.get_window_extent().x0 >= left for text in words(ax))
+
+
+def test_a_layer_refuses_a_block_without_a_sum_and_an_inlet_to_nowhere():
+    with pytest.raises(ValueError, match='must each have a "\\+", low has none'):
+        plot_layer({"low": ["one"]})
+    with pytest.raises(ValueError, match="inlets must lead to a step, got four, six"):
+        plot_layer(BLOCKS, {"one": ["a"], "six": ["b"], "four": ["c"]})
 
 
 def test_lines_differ_in_colour_and_in_style():
@@ -72,6 +148,8 @@ def test_half_precision_can_be_drawn():
 def test_no_helper_shows_or_closes_and_each_draws_where_it_is_told():
     figure, ax = plt.subplots()
     assert plot_signed(torch.eye(2), ax=ax) is ax
+    assert plot_numbers(torch.eye(2), "ab", "cd", ax) is ax
+    assert plot_layer(BLOCKS, ax=ax) is ax
     assert plt.fignum_exists(figure.number)
 
 

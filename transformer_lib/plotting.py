@@ -2,17 +2,24 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.patches import Patch
+from matplotlib.patches import Circle, Patch, Rectangle
 from torch import Tensor
 
 LINES = {"#0072B2": "-", "#D55E00": "--", "#009E73": "-.", "#CC79A7": ":"}
 MAY_ATTEND, HIDDEN = "#0072B2", "#E6E6E6"
+STEPS = {
+    "self_attention": "#CFE5F3",
+    "cross_attention": "#F3D5DF",
+    "feed_forward": "#D5EBDD",
+    "norm": "#F6E3C8",
+}
 
 
 def use_book_style() -> None:
@@ -42,7 +49,12 @@ def use_book_style() -> None:
 
 
 def plot_attention(
-    weights: Tensor, queries: Sequence[str], keys: Sequence[str], ax: Axes | None = None
+    weights: Tensor,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    ax: Axes | None = None,
+    *,
+    label: str = "weight",
 ) -> Axes:
     """Draw attention weights, rows ask and columns are asked, on a scale from 0 to 1.
 
@@ -51,19 +63,20 @@ def plot_attention(
         queries: T tokens.
         keys: S tokens.
         ax: Where to draw; a new square figure without it.
+        label: What the colours mean.
 
     Raises:
         ValueError: If the labels do not fit ``weights``.
     """
     ax = _grid(weights, queries, keys, ax, cmap="Blues", vmin=0, vmax=1)
-    _colour_bar(ax, "weight")
+    _colour_bar(ax, label)
     return ax
 
 
 def plot_heads(
     weights: Tensor, queries: Sequence[str], keys: Sequence[str]
 ) -> list[Axes]:
-    """Draw the attention weights of several heads in one row.
+    """Draw the attention weights of several heads in one row, at most 8 inches wide.
 
     Args:
         weights: Shape (H, T, S), values in [0, 1].
@@ -73,7 +86,8 @@ def plot_heads(
     Raises:
         ValueError: If the labels do not fit ``weights``.
     """
-    _, row = plt.subplots(1, len(weights), figsize=(8, 2.6), sharey=True, squeeze=False)
+    size = (min(2 + 1.5 * len(weights), 8), 2.6)
+    _, row = plt.subplots(1, len(weights), figsize=size, sharey=True, squeeze=False)
     for head, ax in enumerate(row[0]):
         _grid(weights[head], queries, keys, ax, cmap="Blues", vmin=0, vmax=1)
         ax.set_xlabel(f"head {head}")
@@ -138,6 +152,36 @@ def plot_signed(
     return ax
 
 
+def plot_numbers(
+    values: Tensor,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    ax: Axes | None = None,
+    *,
+    limit: float | None = None,
+) -> Axes:
+    """Draw a table of numbers from 0 up: the darker the cell, the more.
+
+    Args:
+        values: Shape (rows, columns), none below 0.
+        rows: Labels of the rows.
+        columns: Labels of the columns.
+        ax: Where to draw; a new figure without it.
+        limit: The value of the darkest blue; the largest value without it.
+
+    Raises:
+        ValueError: If the labels do not fit ``values``.
+    """
+    limit = values.max().item() if limit is None else limit
+    limits = {"vmin": 0, "vmax": limit}
+    ax = _grid(values, rows, columns, ax, cmap="Blues", aspect="auto", **limits)
+    ax.tick_params(axis="x", labelrotation=0)
+    for (y, x), value in np.ndenumerate(_array(values)):
+        ink = "white" if value > 0.6 * limit else "black"
+        ax.text(x, y, f"{value:.2f}", ha="center", va="center", color=ink)
+    return ax
+
+
 def plot_lines(
     x: Tensor | Sequence[float],
     lines: Mapping[str, Tensor | Sequence[float]],
@@ -163,6 +207,81 @@ def plot_lines(
     if len(lines) > 1:
         ax.legend(frameon=False)
     return ax
+
+
+def plot_layer(
+    blocks: Mapping[str, Sequence[str]],
+    inlets: Mapping[str, Sequence[str]] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a layer as boxes and arrows, from x at the bottom to output at the top.
+
+    Args:
+        blocks: Name to steps, both from bottom to top. Each block has a dashed frame
+            and a bypass, from below its first step to its step "+".
+        inlets: Step to the names of what enters it from the left.
+        ax: Where to draw; a new figure without it.
+
+    Raises:
+        ValueError: If a block has no "+", or an inlet leads to no step.
+    """
+    inlets = inlets or {}
+    for name, steps in blocks.items():
+        if "+" not in steps:
+            raise ValueError(f'blocks must each have a "+", {name} has none')
+    if lost := inlets.keys() - {step for steps in blocks.values() for step in steps}:
+        raise ValueError(f"inlets must lead to a step, got {', '.join(sorted(lost))}")
+    longest = max((len(text) for names in inlets.values() for text in names), default=0)
+    left, right = -2.4 - 0.18 * longest, 2.8
+    bottom, top = -0.4, sum(len(steps) + 0.5 for steps in blocks.values()) + 1.6
+    if ax is None:
+        ax = plt.subplots(figsize=((right - left) / 2, (top - bottom) / 2))[1]
+    ax.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[], aspect="equal")
+    ax.spines[:].set_visible(False)
+
+    heights = [0.0]
+    for name, steps in blocks.items():
+        first = heights[-1] + 1.5
+        heights += [first + i for i in range(len(steps))]
+        for y, step in zip(heights[-len(steps) :], steps, strict=True):
+            _step(ax, y, step, inlets.get(step, ()))
+        frame = {"fill": False, "edgecolor": "grey", "linestyle": "--"}
+        ax.add_patch(Rectangle((-1.8, first - 0.75), 4.1, len(steps) + 0.2, **frame))
+        _code(ax, 2.6, first - 0.75, name, rotation=90, va="bottom", size=9)
+        plus, blue = first + steps.index("+"), next(iter(LINES))
+        bend = [first - 0.55, first - 0.55, plus]
+        ax.plot([0, 1.9, 1.9], bend, color=blue, linestyle="-", linewidth=1)
+        _arrow(ax, (1.9, plus), (0.3, plus), color=blue)
+    heights.append(heights[-1] + 1.2)
+    _code(ax, 0, heights[0], "x")
+    _code(ax, 0, heights[-1], "output")
+    for low, high in pairwise(heights):
+        _arrow(ax, (0, low + 0.3), (0, high - 0.3))
+    return ax
+
+
+def _step(ax: Axes, y: float, step: str, inlets: Sequence[str]) -> None:
+    if step == "+":
+        ax.add_patch(Circle((0, y), 0.3, facecolor="white", edgecolor="black"))
+    else:
+        look = {"facecolor": STEPS.get(step, "#F0F0F0"), "edgecolor": "black"}
+        ax.add_patch(Rectangle((-1.4, y - 0.3), 2.8, 0.6, **look))
+    _code(ax, 0, y, step)
+    for i, inlet in enumerate(inlets):
+        side = y + 0.2 * (len(inlets) - 1) - 0.4 * i
+        _arrow(ax, (-2.2, side), (-1.4, side))
+        _code(ax, -2.3, side, inlet, ha="right")
+
+
+def _arrow(
+    ax: Axes, start: tuple[float, float], end: tuple[float, float], color: str = "black"
+) -> None:
+    style = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", end, start, arrowprops=style)
+
+
+def _code(ax: Axes, x: float, y: float, text: str, **style) -> None:
+    ax.text(x, y, text, **{"ha": "center", "va": "center", **style}, family="monospace")
 
 
 def _grid(
