@@ -15,7 +15,10 @@ from transformer_lib.positions import PositionalEncoding
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """What distinguishes one Transformer from another. The defaults are the paper's.
+    """What distinguishes one Transformer from another.
+
+    The defaults are the paper's base model, but for the tables: they are apart until
+    shared and tied, since that needs one vocabulary. ``base`` shares and ties them.
 
     Args:
         src_vocab_size: Source tokens; None makes a decoder-only model.
