@@ -1,0 +1,175 @@
+"""Weights on disk: files written whole or not at all, and never a pickle."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from transformer_lib.model import Transformer, TransformerConfig
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """Give a name to write to; the file appears at ``path`` only when it is complete.
+
+    Args:
+        path: Where the file shall be. What was there stays until then, and stays if
+            anything goes wrong: an error, a full disk, the process killed.
+
+    Yields:
+        A path in the same folder. Folders that do not exist are made.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    unfinished = Path(name)
+    try:
+        yield unfinished
+        with open(unfinished, "rb") as file:
+            os.fsync(file.fileno())  # or a power cut could leave the name without bytes
+        unfinished.chmod(0o644)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def save_tensors(
+    path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, object]
+) -> None:
+    """Write named tensors and what there is to say about them into one file.
+
+    Args:
+        path: A ``safetensors`` file, replaced if it is there.
+        tensors: Any shapes and dtypes.
+        about: What JSON can hold.
+    """
+    tensors = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    metadata = {name: json.dumps(value) for name, value in about.items()}
+    with whole_file(path) as unfinished:
+        save_file(tensors, unfinished, metadata)
+
+
+def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]]:
+    """Read what ``save_tensors`` wrote.
+
+    Args:
+        path: A ``safetensors`` file.
+
+    Returns:
+        The tensors, on the CPU, and what was said about them.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is cut off, altered in its header, or something else.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no checkpoint {path}")
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            about = file.metadata() or {}
+        return tensors, {name: json.loads(value) for name, value in about.items()}
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is not a whole checkpoint: {error}") from error
+
+
+def save_model(path: str | Path, model: Transformer, **about: object) -> None:
+    """Write a model's weights and its configuration into one file.
+
+    A table that two layers share is written once.
+
+    Args:
+        path: A ``safetensors`` file, replaced if it is there.
+        model: Its weights are written in the dtype they have.
+        **about: What else to keep, as JSON; ``load_tensors`` returns it.
+    """
+    weights = dict(model.named_parameters())
+    save_tensors(path, weights, {"config": asdict(model.config), **about})
+
+
+def load_model(path: str | Path) -> Transformer:
+    """Build the model that ``save_model`` wrote, in eval mode, on the CPU.
+
+    Args:
+        path: A ``safetensors`` file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is damaged, or its weights and its configuration are not
+            of the same model.
+    """
+    weights, about = load_tensors(path)
+    if "config" not in about:
+        raise ValueError(f"{path} holds no model: it has no configuration")
+    try:
+        model = Transformer(TransformerConfig(**about["config"]))
+    except TypeError as error:
+        raise ValueError(f"{path} has an unknown configuration: {error}") from error
+    load_weights(model, weights, source=path)
+    return model.eval()
+
+
+def load_weights(
+    model: nn.Module, weights: Mapping[str, Tensor], *, source: str | Path
+) -> None:
+    """Copy weights into a model, if every one of them fits.
+
+    Args:
+        model: Left as it was unless all weights fit.
+        weights: By the names of ``named_parameters``.
+        source: Where they come from, for the error.
+
+    Raises:
+        ValueError: If a name is missing or unknown, or a shape differs.
+    """
+    parameters = dict(model.named_parameters())
+    missing, unknown = parameters.keys() - weights, weights.keys() - parameters
+    if missing or unknown:
+        raise ValueError(
+            f"{source} does not fit the model: missing {sorted(missing)[:3]}, "
+            f"unknown {sorted(unknown)[:3]}"
+        )
+    for name, parameter in parameters.items():
+        if parameter.shape != weights[name].shape:
+            raise ValueError(
+                f"{source} does not fit the model: {name} must have shape "
+                f"{tuple(parameter.shape)}, got {tuple(weights[name].shape)}"
+            )
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(weights[name])
+
+
+def average_weights(
+    checkpoints: Sequence[Mapping[str, Tensor]],
+) -> dict[str, Tensor]:
+    """Take the mean of each weight over several moments of one training run.
+
+    Args:
+        checkpoints: Weights by name, the same names and shapes in each.
+
+    Returns:
+        The means, by name.
+
+    Raises:
+        ValueError: If there is no checkpoint, or their names differ.
+
+    Source: Vaswani et al. (2017), section 6.1.
+    """
+    if not checkpoints:
+        raise ValueError("checkpoints must hold at least 1, got 0")
+    if any(checkpoint.keys() != checkpoints[0].keys() for checkpoint in checkpoints):
+        raise ValueError("checkpoints must have the same names, got different ones")
+    return {
+        name: torch.stack([checkpoint[name] for checkpoint in checkpoints]).mean(0)
+        for name in checkpoints[0]
+    }

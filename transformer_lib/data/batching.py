@@ -1,0 +1,102 @@
+"""Batches of sentence pairs: as many tokens each, as little padding as possible."""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from transformer_lib.checks import require_positive
+
+Pair = tuple[Sequence[int], Sequence[int]]
+
+
+class Batch(NamedTuple):
+    """Token ids of several pairs, padded.
+
+    Args:
+        src: Source sentences, each ended by EOS, shape (B, S).
+        tgt: Target sentences between BOS and EOS, shape (B, T + 1): the decoder reads
+            all but the last position and must answer all but the first.
+    """
+
+    src: Tensor
+    tgt: Tensor
+
+    def to(self, device: torch.device) -> Self:
+        """Move both to a device."""
+        return type(self)(*(tokens.to(device, non_blocking=True) for tokens in self))
+
+
+def pad(sentences: Sequence[Sequence[int]], pad_id: int) -> Tensor:
+    """Fill short sentences up at their end, to one tensor, shape (B, longest)."""
+    rows = [torch.tensor(sentence, dtype=torch.int64) for sentence in sentences]
+    return torch.nn.utils.rnn.pad_sequence(rows, True, pad_id)  # (B, longest)
+
+
+def make_batch(
+    pairs: Sequence[Pair], *, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2
+) -> Batch:
+    """Put pairs of sentences, without special tokens, into one batch."""
+    src = [[*source, eos_id] for source, _ in pairs]
+    tgt = [[bos_id, *target, eos_id] for _, target in pairs]
+    return Batch(pad(src, pad_id), pad(tgt, pad_id))
+
+
+def token_batches(
+    pairs: Sequence[Pair],
+    max_tokens: int,
+    *,
+    seed: int | str | None = None,
+    pad_id: int = 0,
+    bos_id: int = 1,
+    eos_id: int = 2,
+) -> Iterator[Batch]:
+    """Group pairs of similar length, so that a batch holds little padding.
+
+    Every pair is in exactly one batch, whole.
+
+    Args:
+        pairs: Source and target token ids, without special tokens.
+        max_tokens: Neither ``src`` nor the decoder's share of ``tgt`` of a batch has
+            more tokens than this, padding and special tokens counted.
+        seed: Shuffles pairs of equal length and the order of the batches, the same way
+            each time; None leaves both in order of length.
+        pad_id: Fills short sentences up.
+        bos_id: Begins a target.
+        eos_id: Ends a source and a target.
+
+    Raises:
+        ValueError: If a pair alone has more tokens than ``max_tokens``: nothing is cut
+            off.
+    """
+    require_positive(max_tokens=max_tokens)
+    shuffle = random.Random(seed).shuffle if seed is not None else lambda items: None
+    order = list(range(len(pairs)))
+    shuffle(order)
+    order.sort(key=lambda i: _lengths(pairs[i]))  # equal lengths stay shuffled
+    groups: list[list[int]] = [[]]
+    longest = 0
+    for i in order:
+        length = max(_lengths(pairs[i]))
+        if length > max_tokens:
+            raise ValueError(
+                "max_tokens must be at least the length of every sentence, "
+                f"got {max_tokens} and {length}"
+            )
+        longest = max(longest, length)
+        if longest * (len(groups[-1]) + 1) > max_tokens:
+            groups.append([])
+            longest = length
+        groups[-1].append(i)
+    shuffle(groups)
+    for group in filter(None, groups):
+        chosen = [pairs[i] for i in group]
+        yield make_batch(chosen, pad_id=pad_id, bos_id=bos_id, eos_id=eos_id)
+
+
+def _lengths(pair: Pair) -> tuple[int, int]:
+    """Tokens that the decoder answers and the encoder reads, EOS counted."""
+    source, target = pair
+    return len(target) + 1, len(source) + 1

@@ -1,0 +1,27 @@
+"""The learning rate: small at first, then large, then smaller and smaller."""
+
+from transformer_lib.checks import require_positive
+
+
+def warmup_rate(
+    step: int, d_model: int, warmup_steps: int = 4000, factor: float = 1.0
+) -> float:
+    """Rise in a straight line for ``warmup_steps``, then fall as 1 / sqrt(step).
+
+    Args:
+        step: Which update of the weights this is; the first is 1.
+        d_model: Width of the model: wider models take smaller steps.
+        warmup_steps: The update with the highest rate.
+        factor: Multiplies every rate; the paper's is 1.
+
+    Returns:
+        The learning rate. At most factor / sqrt(d_model * warmup_steps).
+
+    Raises:
+        ValueError: If ``step``, ``d_model`` or ``warmup_steps`` is not positive.
+
+    Source: Vaswani et al. (2017), section 5.3, equation 3.
+    """
+    require_positive(step=step, d_model=d_model, warmup_steps=warmup_steps)
+    rising, falling = step * warmup_steps**-1.5, step**-0.5
+    return factor * d_model**-0.5 * min(rising, falling)

@@ -1,0 +1,132 @@
+"""Subwords: text to token ids and back, by byte-pair encoding."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from transformer_lib.checkpoint import whole_file
+
+SPECIAL_TOKENS = ("<pad>", "<s>", "</s>")
+BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
+
+
+class Tokenizer:
+    """Cut text into frequent pieces; one vocabulary serves both languages.
+
+    The smallest pieces are bytes, so any text can be encoded, whatever the vocabulary
+    was learned from. Before, the text is cleaned: Unicode's composed form (NFC), one
+    space for each stretch of white space, none at the ends. PAD, BOS and EOS have the
+    same ids in every vocabulary, and no text is encoded as one of them.
+
+    Source: Sennrich et al. (2016); on bytes: Radford et al. (2019), section 2.2.
+    """
+
+    pad_id, bos_id, eos_id = range(3)
+
+    def __init__(self, bpe: tokenizers.Tokenizer) -> None:
+        self._bpe = bpe
+        self._bpe.encode_special_tokens = True  # "</s>" in a text is four characters
+
+    @classmethod
+    def train(cls, texts: Iterable[str], vocab_size: int) -> Self:
+        """Learn which pieces are frequent. The same texts give the same vocabulary.
+
+        Args:
+            texts: Sentences of both languages.
+            vocab_size: Tokens at most, special tokens and the 256 bytes included.
+
+        Raises:
+            ValueError: If ``vocab_size`` leaves no room for these.
+        """
+        smallest = len(SPECIAL_TOKENS) + len(BYTES)
+        if vocab_size < smallest:
+            raise ValueError(
+                f"vocab_size must be at least {smallest}, got {vocab_size}"
+            )
+        bpe = tokenizers.Tokenizer(models.BPE())
+        one_space = normalizers.Replace(tokenizers.Regex(r"\s+"), " ")
+        bpe.normalizer = normalizers.Sequence(
+            [normalizers.NFC(), one_space, normalizers.Strip()]
+        )
+        bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        bpe.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            special_tokens=list(SPECIAL_TOKENS),
+            initial_alphabet=BYTES,
+            show_progress=False,
+        )
+        bpe.train_from_iterator(texts, trainer)
+        return cls(bpe)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens, special ones included."""
+        return self._bpe.get_vocab_size()
+
+    def clean(self, text: str) -> str:
+        """Return the text as ``decode(encode(text))`` gives it back."""
+        return self._bpe.normalizer.normalize_str(text)
+
+    def encode(self, text: str) -> list[int]:
+        """Turn text into token ids, without BOS and EOS; empty text into none."""
+        return self._bpe.encode(text).ids if self.clean(text) else []
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Turn token ids into text; special tokens are left out.
+
+        Bytes that are not a whole character become U+FFFD, the replacement character.
+        """
+        return self._bpe.decode(list(ids)).removeprefix(" ")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Show each token by itself: "▁" begins a word, special tokens have names."""
+        return [
+            SPECIAL_TOKENS[i]
+            if i < len(SPECIAL_TOKENS)
+            else self._bpe.decode([i]).replace(" ", "▁")
+            for i in ids
+        ]
+
+    def to_json(self) -> str:
+        """Return the whole tokenizer as one line of JSON."""
+        return self._bpe.to_str()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Make a tokenizer from what ``to_json`` returned.
+
+        Raises:
+            ValueError: If it is something else.
+        """
+        try:
+            bpe = tokenizers.Tokenizer.from_str(text)
+        except Exception as error:  # the package raises no narrower class
+            raise ValueError(f"text must be a tokenizer, got {text[:40]!r}") from error
+        found = tuple(bpe.id_to_token(i) for i in range(len(SPECIAL_TOKENS)))
+        if found != SPECIAL_TOKENS:
+            raise ValueError(
+                f"text must begin its vocabulary with {SPECIAL_TOKENS}, got {found}"
+            )
+        return cls(bpe)
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer as one JSON file, whole or not at all."""
+        with whole_file(path) as unfinished:
+            unfinished.write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what ``save`` wrote.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If it holds something else.
+        """
+        try:
+            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} is not a whole tokenizer: {error}") from error
