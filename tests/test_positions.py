@@ -63,6 +63,15 @@ def test_position_t_gets_row_t_in_every_sentence(layout):
     assert_close(encoding(x) - x, encoding.table[:T].expand(B, -1, -1).to(x))
 
 
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated", "learned"])
+def test_a_sequence_that_starts_later_gets_the_rows_from_there(layout):
+    encoding = PositionalEncoding(D_MODEL, MAX_LEN, layout)
+    x = torch.randn(B, T, D_MODEL)
+    for t in range(T):
+        assert_close(encoding(x[:, t : t + 1], start=t), encoding(x)[:, t : t + 1])
+    assert_close(encoding(x[:, 2:], 2), encoding(x)[:, 2:])
+
+
 def test_a_fixed_table_is_no_parameter_and_not_in_the_checkpoint():
     encoding = PositionalEncoding(D_MODEL, MAX_LEN)
     assert list(encoding.parameters()) == []
@@ -81,6 +90,10 @@ def test_a_sequence_longer_than_the_table_is_refused(layout):
     assert encoding(torch.zeros(B, MAX_LEN, D_MODEL)).shape == (B, MAX_LEN, D_MODEL)
     with pytest.raises(ValueError, match="at most max_len long, got 18 and 17"):
         encoding(torch.zeros(B, MAX_LEN + 1, D_MODEL))
+    with pytest.raises(ValueError, match="at most max_len long, got 18 and 17"):
+        encoding(torch.zeros(B, 1, D_MODEL), start=MAX_LEN)
+    with pytest.raises(ValueError, match="start must be at least 0, got -1"):
+        encoding(torch.zeros(B, 1, D_MODEL), start=-1)
 
 
 def test_an_odd_width_cannot_be_interleaved():

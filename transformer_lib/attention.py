@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from transformer_lib.cache import CrossAttentionCache, SelfAttentionCache
 from transformer_lib.checks import (
     require_boolean,
     require_positive,
@@ -158,7 +159,12 @@ class MultiHeadAttention(nn.Module):
         self.attend = fused_attention
 
     def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        cache: SelfAttentionCache | CrossAttentionCache | None = None,
     ) -> Tensor:
         """Project, attend in every head, and mix the heads.
 
@@ -167,6 +173,8 @@ class MultiHeadAttention(nn.Module):
             key: Positions that are asked, shape (B, S, d_model).
             value: What they hand over, shape (B, S, d_model).
             mask: Boolean, broadcastable to (B, H, T, S); True = may attend.
+            cache: The keys and values of earlier decoding steps, which are attended to
+                as well; S counts them.
 
         Returns:
             Shape (B, T, d_model).
@@ -174,14 +182,23 @@ class MultiHeadAttention(nn.Module):
         Raises:
             TypeError: If ``mask`` is not boolean.
             ValueError: If the batches differ, ``key`` and ``value`` differ in length,
-                there is no key, or ``mask`` does not broadcast.
+                there is no key, ``mask`` does not broadcast, or ``key`` does not belong
+                in ``cache``.
         """
         q = self._split_heads(self.w_q(query))  # (B, H, T, d_k)
-        k = self._split_heads(self.w_k(key))  # (B, H, S, d_k)
-        v = self._split_heads(self.w_v(value))  # (B, H, S, d_k)
+        if cache is None:
+            k, v = self._project(key, value)  # (B, H, S, d_k), (B, H, S, d_k)
+        else:
+            k, v = cache.update(self._project, key, value)
         dropout = self.dropout if self.training else 0.0
         heads = self.attend(q, k, v, mask, dropout)  # (B, H, T, d_k)
         return self.w_o(self._merge_heads(heads))  # (B, T, d_model)
+
+    def _project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Make the keys and values of every head, shape (B, H, S, d_k) each."""
+        k = self._split_heads(self.w_k(key))  # (B, H, S, d_k)
+        v = self._split_heads(self.w_v(value))  # (B, H, S, d_k)
+        return k, v
 
     def _split_heads(self, x: Tensor) -> Tensor:
         """Cut the features into heads: (B, T, d_model) to (B, H, T, d_k)."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 
 from transformer_lib.attention import MultiHeadAttention
+from transformer_lib.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
 from transformer_lib.feed_forward import FeedForward
 from transformer_lib.residual import Residual
 
@@ -62,6 +63,7 @@ class DecoderLayer(nn.Module):
         memory: Tensor | None = None,
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
+        cache: tuple[SelfAttentionCache, CrossAttentionCache] | None = None,
     ) -> Tensor:
         """Let every position read its own past, then the source, then think.
 
@@ -73,6 +75,8 @@ class DecoderLayer(nn.Module):
                 may attend.
             memory_mask: For the cross-attention: boolean, broadcastable to (B, H, T,
                 S).
+            cache: What earlier decoding steps left, for the self-attention and for the
+                cross-attention; then ``x`` is the newest position only.
 
         Returns:
             Shape (B, T, d_model).
@@ -87,12 +91,14 @@ class DecoderLayer(nn.Module):
             raise ValueError(
                 f"memory must be None without cross-attention, got {shape}"
             )
+        past, source = cache or (None, None)
         x = self.self_attention_residual(
-            x, lambda x: self.self_attention(x, x, x, mask)
+            x, lambda x: self.self_attention(x, x, x, mask, past)
         )
         if self.cross_attention is not None:
             x = self.cross_attention_residual(
-                x, lambda x: self.cross_attention(x, memory, memory, memory_mask)
+                x,
+                lambda x: self.cross_attention(x, memory, memory, memory_mask, source),
             )
         return self.feed_forward_residual(x, self.feed_forward)  # (B, T, d_model)
 
@@ -119,6 +125,7 @@ class Decoder(nn.Module):
         memory: Tensor | None = None,
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
+        cache: DecoderCache | None = None,
     ) -> Tensor:
         """Run the layers one after another; every one reads the same memory.
 
@@ -128,10 +135,16 @@ class Decoder(nn.Module):
                 cross-attention.
             mask: Boolean, broadcastable to (B, H, T, T); True = may attend.
             memory_mask: Boolean, broadcastable to (B, H, T, S); True = may attend.
+            cache: What earlier decoding steps left; then ``x`` is the newest position
+                only.
 
         Returns:
             Shape (B, T, d_model).
+
+        Raises:
+            ValueError: If ``cache`` has another number of layers; the rest as a layer.
         """
-        for layer in self.layers:
-            x = layer(x, memory, mask, memory_mask)  # (B, T, d_model)
+        caches = [None] * len(self.layers) if cache is None else cache.layers
+        for layer, kept in zip(self.layers, caches, strict=True):
+            x = layer(x, memory, mask, memory_mask, kept)  # (B, T, d_model)
         return x if self.norm is None else self.norm(x)  # (B, T, d_model)

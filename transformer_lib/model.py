@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
+from transformer_lib.cache import DecoderCache
 from transformer_lib.checks import require_positive
 from transformer_lib.decoder import Decoder, DecoderLayer
 from transformer_lib.embedding import TokenEmbedding
@@ -192,6 +193,7 @@ class Transformer(nn.Module):
         tgt: Tensor,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
+        cache: DecoderCache | None = None,
     ) -> Tensor:
         """Score the next token after every target prefix, given the memory.
 
@@ -200,21 +202,29 @@ class Transformer(nn.Module):
             memory: What ``encode`` returned, shape (B, S, d_model); None for a
                 decoder-only model.
             memory_mask: The source's padding mask, shape (B, 1, 1, S); with ``memory``.
+            cache: What earlier calls left. Then ``tgt`` is the newest token of each
+                sentence, shape (B, 1), which is never padding, and sees all before it.
 
         Returns:
             Logits, shape (B, T, tgt_vocab_size).
 
         Raises:
-            ValueError: If ``memory`` comes without ``memory_mask``; the rest as
-                ``forward``.
+            ValueError: If ``memory`` comes without ``memory_mask``, ``tgt`` has more
+                than one token with a ``cache``, or the cache was filled from another
+                memory; the rest as ``forward``.
         """
         if memory is not None and memory_mask is None:
             raise ValueError("memory_mask must come with memory, got None")
-        x = self.tgt_positions(self.tgt_embedding(tgt))  # (B, T, d_model)
-        causal = causal_mask(tgt.size(1), tgt.device)  # (1, 1, T, T)
-        mask = causal & padding_mask(tgt, self.config.pad_id)  # (B, 1, T, T)
-        x = self.decoder(self.dropout(x), memory, mask, memory_mask)  # (B, T, d_model)
+        start = 0 if cache is None else cache.length
+        x = self.tgt_positions(self.tgt_embedding(tgt), start)  # (B, T, d_model)
+        mask = self._target_mask(tgt) if cache is None else None
+        x = self.decoder(self.dropout(x), memory, mask, memory_mask, cache)
         return self.output(x)  # (B, T, tgt_vocab_size)
+
+    def _target_mask(self, tgt: Tensor) -> Tensor:
+        """Hide the future and the padding, shape (B, 1, T, T)."""
+        causal = causal_mask(tgt.size(1), tgt.device)  # (1, 1, T, T)
+        return causal & padding_mask(tgt, self.config.pad_id)  # (B, 1, T, T)
 
     def _embedding(self, vocab_size: int) -> TokenEmbedding:
         return TokenEmbedding(vocab_size, self.config.d_model, self.config.pad_id)

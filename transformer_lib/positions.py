@@ -79,21 +79,25 @@ class PositionalEncoding(nn.Module):
             table = sinusoidal_table(max_len, d_model, layout)
             self.register_buffer("table", table, persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Add position t's row to every vector at position t.
 
         Args:
-            x: Shape (B, T, d_model), T at most ``max_len``.
+            x: Shape (B, T, d_model).
+            start: The position of the first vector; above 0 where earlier ones are not
+                passed again. ``start`` + T is at most ``max_len``.
 
         Returns:
             Shape (B, T, d_model).
 
         Raises:
-            ValueError: If the sequence is longer than the table.
+            ValueError: If the sequence is longer than the table, or ``start`` is
+                negative.
         """
-        length, max_len = x.size(1), self.table.size(0)
-        if length > max_len:
+        require_not_negative(start=start)
+        end, max_len = start + x.size(1), self.table.size(0)
+        if end > max_len:
             raise ValueError(
-                f"sequence must be at most max_len long, got {length} and {max_len}"
+                f"sequence must be at most max_len long, got {end} and {max_len}"
             )
-        return x + self.table[:length]  # (B, T, d_model)
+        return x + self.table[start:end]  # (B, T, d_model)

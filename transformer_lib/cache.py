@@ -1,0 +1,138 @@
+"""Keys and values kept while decoding, so that no position is projected twice."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Project = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+class KeysAndValues:
+    """The keys and values of one attention layer, shape (B, H, S, d_k) each."""
+
+    def __init__(self) -> None:
+        self.k: Tensor | None = None
+        self.v: Tensor | None = None
+
+    def select(self, rows: Tensor) -> None:
+        """Keep only these rows of the batch, in this order; a row may come twice."""
+        if self.k is not None:
+            self.k, self.v = self.k[rows], self.v[rows]
+
+
+class SelfAttentionCache(KeysAndValues):
+    """Keys and values of the target so far: one position more with every token.
+
+    This is allowed because the decoder is causal: what comes later changes neither the
+    keys nor the values of what came before.
+
+    Args:
+        max_len: The most positions there is room for, reserved at the first one.
+    """
+
+    def __init__(self, max_len: int) -> None:
+        super().__init__()
+        self.max_len = max_len
+        self.length = 0
+
+    def update(
+        self, project: Project, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Add the newest position, and return all of them.
+
+        Args:
+            project: Turns ``key`` and ``value`` into heads, shape (B, H, 1, d_k) each.
+            key: The newest position, shape (B, 1, d_model).
+            value: The same position, shape (B, 1, d_model).
+
+        Returns:
+            Keys and values of all positions so far, shape (B, H, length, d_k) each.
+
+        Raises:
+            ValueError: If ``key`` has not exactly one position (the memory belongs in a
+                ``CrossAttentionCache``), or the cache is full.
+        """
+        if key.size(1) != 1:
+            raise ValueError(
+                f"key must be one new position with a cache, got {key.size(1)}"
+            )
+        if self.length == self.max_len:
+            raise ValueError(
+                f"key must fit into the cache, got position {self.length} and max_len "
+                f"{self.max_len}"
+            )
+        k, v = project(key, value)
+        if self.k is None:
+            self.k = k.new_empty(*k.shape[:2], self.max_len, k.size(3))
+            self.v = torch.empty_like(self.k)
+        self.k[:, :, self.length] = k[:, :, 0]
+        self.v[:, :, self.length] = v[:, :, 0]
+        self.length += 1
+        return self.k[:, :, : self.length], self.v[:, :, : self.length]
+
+
+class CrossAttentionCache(KeysAndValues):
+    """Keys and values of the memory: projected for the first token, then only read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory: Tensor | None = None
+
+    def update(
+        self, project: Project, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Project the memory if that has not been done yet, and return it.
+
+        Args:
+            project: Turns ``key`` and ``value`` into heads, shape (B, H, S, d_k) each.
+            key: The memory, shape (B, S, d_model); the same tensor with every token,
+                although only the first call reads it.
+            value: The memory again.
+
+        Returns:
+            Keys and values of the memory, shape (B, H, S, d_k) each.
+
+        Raises:
+            ValueError: If ``key`` is not the tensor that the cache was filled from: it
+                belongs to another sentence, or to a ``SelfAttentionCache``.
+        """
+        if self.memory is None:
+            self.memory = key
+            self.k, self.v = project(key, value)
+        if key is not self.memory:
+            raise ValueError(
+                "key must be the memory that the cache was filled from, got another "
+                f"tensor of shape {tuple(key.shape)} and {tuple(self.memory.shape)}"
+            )
+        return self.k, self.v
+
+
+class DecoderCache:
+    """Both caches of every decoder layer. Each batch of sentences needs a new one.
+
+    Args:
+        num_layers: Layers of the decoder.
+        max_len: The most target positions there is room for.
+    """
+
+    def __init__(self, num_layers: int, max_len: int) -> None:
+        self.layers = [
+            (SelfAttentionCache(max_len), CrossAttentionCache())
+            for _ in range(num_layers)
+        ]
+
+    @property
+    def length(self) -> int:
+        """The number of target positions kept, which is the next token's position."""
+        return self.layers[0][0].length
+
+    def select(self, rows: Tensor) -> None:
+        """Keep only these rows of the batch, in this order; a row may come twice.
+
+        Args:
+            rows: Row numbers, shape (rows).
+        """
+        for self_attention, cross_attention in self.layers:
+            self_attention.select(rows)
+            cross_attention.select(rows)
