@@ -168,7 +168,10 @@ RUNNING = [  # the book's own pairs
 
 
 class NounPhrase(NamedTuple):
-    """The choices that make "the old cats"; a pronoun is a ``noun`` on its own."""
+    """The choices that make "the old cats"; a pronoun is a ``noun`` on its own.
+
+    Each word is given in the form in which the tables above begin with it.
+    """
 
     determiner: str  # the, a, my, this or ""
     adjective: str  # or ""
@@ -265,6 +268,11 @@ def _clause(clause: Clause, verb_place: str) -> tuple[list[_Word], list[_Word]]:
     """The same words in English and in German order."""
     subject = _noun_phrase(clause.subject, "nominative")
     finite, *end = _verbs(clause, verb_place)
+    if len(clause.objects) != len(VERBS[clause.verb].objects):
+        raise ValueError(
+            f"objects must be as many as {clause.verb!r} takes, "
+            f"got {len(clause.objects)} and {len(VERBS[clause.verb].objects)}"
+        )
     objects = [
         word
         for phrase, (case, _) in zip(
@@ -352,7 +360,7 @@ def _draw_noun_phrase(rng: random.Random, kinds: str) -> NounPhrase:
     suits = [word for word, (_, kinds) in ADJECTIVES.items() if kind in kinds]
     adjective = rng.choice(suits) if rng.random() < 0.4 else ""
     plural = rng.random() < 0.35
-    determiners = ["the", "this", "" if plural else "a", *["my"] * (kind != "P")]
+    determiners = ["the", "the", "this", "" if plural else "a", *["my"] * (kind != "P")]
     return NounPhrase(rng.choice(determiners), adjective, noun, plural)
 
 
@@ -413,22 +421,22 @@ def aligned_pairs(
         )
     rng = random.Random(seed)
     pairs: list[AlignedPair] = []
-    english: set[str] = set()
-    german: set[str] = set()
-    tries = 0
+    seen: set[str] = set()
+    misses = 0
     while len(pairs) < count:
-        tries += 1
-        if tries > 10_000 + 100 * count:
-            raise ValueError(
-                f"count must be in reach of the grammar, got {count} and found "
-                f"{len(pairs)} sentences of {shortest} to {longest} words"
-            )
         pair = _draw_sentence(rng, clauses)
         fits = shortest <= len(pair.english.split()) <= longest
-        if fits and pair.english not in english and pair.german not in german:
+        if fits and seen.isdisjoint((pair.english, pair.german)):
             pairs.append(pair)
-            english.add(pair.english)
-            german.add(pair.german)
+            seen.update((pair.english, pair.german))
+            misses = 0
+        else:
+            misses += 1
+        if misses == 10_000:
+            raise ValueError(
+                f"count must be in reach of the grammar, got {count}, but found only "
+                f"{len(pairs)} sentences of {shortest} to {longest} words"
+            )
     return pairs
 
 

@@ -44,7 +44,8 @@ def toy_pairs(
 
     Raises:
         ValueError: If ``task`` is unknown, a size is out of range, ``longest`` is less
-            than ``shortest``, or there are fewer symbols than ``longest``.
+            than ``shortest``, there are fewer symbols than ``longest``, or so few
+            sequences that none is held out, or none is not.
     """
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
@@ -62,8 +63,13 @@ def toy_pairs(
     rng = random.Random(seed)
     symbols = range(SPECIAL_IDS, vocab_size)
     pairs = []
-    while len(pairs) < count:
+    for _ in range(1_000 + 100 * count):
+        if len(pairs) == count:
+            return pairs
         src = rng.sample(symbols, rng.randint(shortest, longest))
         if (zlib.crc32(repr(src).encode()) % 10 == 0) == held_out:
             pairs.append((src, TASKS[task](src)))
-    return pairs
+    raise ValueError(
+        f"vocab_size and longest leave too few sequences for held_out={held_out}, "
+        f"got {vocab_size} and {longest}"
+    )
