@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from transformer_lib.model import Transformer, TransformerConfig
@@ -22,21 +21,20 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
     Args:
         path: Where the file shall be. What was there stays until then, and stays if
-            anything goes wrong: an error, a full disk, the process killed.
+            anything goes wrong: an error, a full disk, the process killed. One process
+            at a time may write there.
 
     Yields:
-        A path in the same folder. Folders that do not exist are made.
+        A path in the same folder. Folders that do not exist are made. An error deletes
+        it again; what a killed process left there, the next one writes over.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    unfinished = Path(name)
+    unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         yield unfinished
-        with open(unfinished, "rb") as file:
+        with open(unfinished, "r+b") as file:
             os.fsync(file.fileno())  # or a power cut could leave the name without bytes
-        unfinished.chmod(0o644)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -51,11 +49,15 @@ def save_tensors(
         path: A ``safetensors`` file, replaced if it is there.
         tensors: Any shapes and dtypes.
         about: What JSON can hold.
+
+    Raises:
+        OSError: If the file cannot be written, as when the disk is full.
+        TypeError: If JSON cannot hold what ``about`` says.
     """
     tensors = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     metadata = {name: json.dumps(value) for name, value in about.items()}
     with whole_file(path) as unfinished:
-        save_file(tensors, unfinished, metadata)
+        unfinished.write_bytes(save(tensors, metadata))
 
 
 def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]]:
@@ -91,6 +93,10 @@ def save_model(path: str | Path, model: Transformer, **about: object) -> None:
         path: A ``safetensors`` file, replaced if it is there.
         model: Its weights are written in the dtype they have.
         **about: What else to keep, as JSON; ``load_tensors`` returns it.
+
+    Raises:
+        OSError: If the file cannot be written, as when the disk is full.
+        TypeError: If JSON cannot hold what ``about`` says.
     """
     weights = dict(model.named_parameters())
     save_tensors(path, weights, {"config": asdict(model.config), **about})
@@ -102,17 +108,20 @@ def load_model(path: str | Path) -> Transformer:
     Args:
         path: A ``safetensors`` file.
 
+    Returns:
+        The model, in torch's default dtype.
+
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is damaged, or its weights and its configuration are not
-            of the same model.
+        ValueError: If the file is damaged, its configuration is none that this library
+            knows, or its weights are of another configuration.
     """
     weights, about = load_tensors(path)
     if "config" not in about:
         raise ValueError(f"{path} holds no model: it has no configuration")
     try:
         model = Transformer(TransformerConfig(**about["config"]))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{path} has an unknown configuration: {error}") from error
     load_weights(model, weights, source=path)
     return model.eval()

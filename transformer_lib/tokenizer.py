@@ -38,6 +38,9 @@ class Tokenizer:
             texts: Sentences of both languages.
             vocab_size: Tokens at most, special tokens and the 256 bytes included.
 
+        Returns:
+            The tokenizer.
+
         Raises:
             ValueError: If ``vocab_size`` leaves no room for these.
         """
@@ -68,22 +71,66 @@ class Tokenizer:
         return self._bpe.get_vocab_size()
 
     def clean(self, text: str) -> str:
-        """Return the text as ``decode(encode(text))`` gives it back."""
+        """Return the text as ``decode(encode(text))`` gives it back.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            The same in composed form (NFC), with one space for each stretch of white
+            space and none at the ends.
+
+        Raises:
+            UnicodeEncodeError: If the text holds a lone surrogate, which is no
+                character.
+        """
         return self._bpe.normalizer.normalize_str(text)
 
     def encode(self, text: str) -> list[int]:
-        """Turn text into token ids, without BOS and EOS; empty text into none."""
+        """Turn text into token ids.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            Ids from 3 to vocab_size - 1, without BOS and EOS; none for empty text.
+
+        Raises:
+            UnicodeEncodeError: If the text holds a lone surrogate, which is no
+                character.
+        """
         return self._bpe.encode(text).ids if self.clean(text) else []
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Turn token ids into text; special tokens are left out.
+        """Turn token ids into text.
 
-        Bytes that are not a whole character become U+FFFD, the replacement character.
+        Args:
+            ids: Any ids of the vocabulary.
+
+        Returns:
+            The text. Special tokens are left out. Bytes that are not a whole character
+            become U+FFFD, the replacement character.
+
+        Raises:
+            IndexError: If an id is outside the vocabulary.
         """
+        self._require_known(ids)
         return self._bpe.decode(list(ids)).removeprefix(" ")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Show each token by itself: "▁" begins a word, special tokens have names."""
+        """Show each token by itself.
+
+        Args:
+            ids: Any ids of the vocabulary.
+
+        Returns:
+            A text for each id: "▁" begins a word, special tokens have names, and U+FFFD
+            stands for a part of a character.
+
+        Raises:
+            IndexError: If an id is outside the vocabulary.
+        """
+        self._require_known(ids)
         return [
             SPECIAL_TOKENS[i]
             if i < len(SPECIAL_TOKENS)
@@ -98,6 +145,12 @@ class Tokenizer:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Make a tokenizer from what ``to_json`` returned.
+
+        Args:
+            text: The JSON.
+
+        Returns:
+            The same tokenizer.
 
         Raises:
             ValueError: If it is something else.
@@ -114,13 +167,26 @@ class Tokenizer:
         return cls(bpe)
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer as one JSON file, whole or not at all."""
+        """Write the tokenizer as one JSON file, whole or not at all.
+
+        Args:
+            path: Replaced if it is there.
+
+        Raises:
+            OSError: If the file cannot be written, as when the disk is full.
+        """
         with whole_file(path) as unfinished:
             unfinished.write_text(self.to_json(), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what ``save`` wrote.
+
+        Args:
+            path: A JSON file.
+
+        Returns:
+            The same tokenizer.
 
         Raises:
             FileNotFoundError: If there is no such file.
@@ -130,3 +196,9 @@ class Tokenizer:
             return cls.from_json(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{path} is not a whole tokenizer: {error}") from error
+
+    def _require_known(self, ids: Sequence[int]) -> None:
+        """Refuse what the package would silently leave out."""
+        for i in ids:
+            if not 0 <= i < self.vocab_size:
+                raise IndexError(f"ids must be in [0, {self.vocab_size}), got {i}")

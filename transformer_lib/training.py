@@ -41,7 +41,7 @@ class TrainingConfig:
         average: How many of the last epochs' weights are averaged at the end.
         patience: Stop after this many epochs without a lower validation loss; None
             never stops early.
-        seed: Where dropout's random numbers begin.
+        seed: Where torch's random numbers begin, which dropout draws.
         bf16: Multiply in bfloat16 where autocast does so.
 
     Raises:
@@ -111,13 +111,15 @@ def train(
     With a ``folder``, each epoch ends by writing all that the next one needs, to
     ``training.safetensors``, and the epochs so far, to ``log.csv``. The same call then
     goes on from there: a run that was stopped comes to the same losses as one that was
-    not. (On a GPU, to the same up to rounding.)
+    not. (On a GPU, to the same up to rounding.) It may ask for more epochs than before
+    or another patience, but for nothing else.
 
     Args:
         model: It stays on the device where it is.
         batches: Gives the batches of an epoch, by its number from 1: the same ones
             whenever it is asked.
-        validation: Batches to measure after each epoch, without dropout and gradients.
+        validation: Batches to measure after each epoch, without dropout and gradients;
+            at least one.
         config: How to train.
         folder: Where to keep what is reached; None keeps nothing.
         on_step: Called after each update with its number and its loss per token.
@@ -127,11 +129,14 @@ def train(
         A record of every epoch, those before a resumption included.
 
     Raises:
+        OSError: If the folder cannot be written, as when the disk is full.
         ValueError: If the folder holds a run of another model or another way to train,
-            or a damaged file; if an epoch has no batches.
+            or a damaged file; if an epoch or the validation has no batches.
 
     Source: Vaswani et al. (2017), section 5.
     """
+    if not validation:
+        raise ValueError("validation must hold at least 1 batch, got 0")
     torch.manual_seed(config.seed)
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     recent: list[dict[str, Tensor]] = []
@@ -152,9 +157,9 @@ def train(
                 on_step(step, loss / count)
         if not tokens:
             raise ValueError(f"batches must give at least 1 batch, got 0 in {epoch=}")
-        seen = evaluate(model, validation)
+        measured = evaluate(model, validation)
         seconds = time.perf_counter() - began
-        record = Epoch(epoch, step, rate, total / tokens, *seen, tokens, seconds)
+        record = Epoch(epoch, step, rate, total / tokens, *measured, tokens, seconds)
         history.append(record)
         weights = {name: p.detach().clone() for name, p in model.named_parameters()}
         recent = [*recent, weights][-config.average :]
@@ -188,16 +193,16 @@ def train_step(
     """
     model.train()
     optimizer.zero_grad()
-    pad_id = model.config.pad_id
+    weight, pad_id = model.output.weight, model.config.pad_id
     tokens = sum(int((batch.tgt[:, 1:] != pad_id).sum()) for batch in parts)
     total = 0.0
     for batch in parts:
-        batch = batch.to(model.output.weight.device)
+        batch = batch.to(weight.device)
+        targets = batch.tgt[:, 1:]  # (B, T)
         with torch.autocast(batch.tgt.device.type, torch.bfloat16, config.bf16):
             logits = model(batch.src, batch.tgt[:, :-1])  # (B, T, V)
-        loss = label_smoothed_loss(
-            logits.float(), batch.tgt[:, 1:], pad_id, config.smoothing
-        )
+        logits = logits.to(weight.dtype)  # bfloat16 is too coarse for a sum
+        loss = label_smoothed_loss(logits, targets, pad_id, config.smoothing)
         (loss / tokens).backward()
         total += loss.item()
     nn.utils.clip_grad_norm_(model.parameters(), config.max_norm)
@@ -243,11 +248,13 @@ def evaluate(model: Transformer, batches: Iterable[Batch]) -> tuple[float, float
 
 
 def _groups(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
+    """Gather the batches of each update; the last one may have fewer."""
     batches = iter(batches)
     return iter(lambda: list(islice(batches, size)), [])
 
 
 def _out_of_patience(history: Sequence[Epoch], config: TrainingConfig) -> bool:
+    """Say whether the lowest validation loss is ``patience`` epochs old."""
     if config.patience is None or not history:
         return False
     best = min(history, key=lambda epoch: epoch.validation_loss)
@@ -264,6 +271,9 @@ def _save(
 ) -> None:
     """Write the state as one file, so that its parts cannot differ in age."""
     tensors = {"random": torch.get_rng_state()}
+    device = model.output.weight.device
+    if device.type == "cuda":  # where dropout then draws
+        tensors["random cuda"] = torch.cuda.get_rng_state(device)
     for name, parameter in model.named_parameters():
         tensors[f"weights/{name}"] = parameter
         for moment in ADAM:
@@ -276,7 +286,7 @@ def _save(
         "history": [asdict(epoch) for epoch in history],
     }
     save_tensors(folder / STATE, tensors, about)
-    write_log(folder / LOG, history)
+    _write_log(folder / LOG, history)
 
 
 def _resume(
@@ -287,22 +297,30 @@ def _resume(
 ) -> tuple[list[Epoch], list[dict[str, Tensor]]]:
     """Put everything back as ``_save`` found it."""
     tensors, about = load_tensors(path)
+    if about.keys() != {"model", "training", "history"}:
+        raise ValueError(f"{path} holds no training run, but {sorted(about)}")
     _require_same("model", asdict(model.config), about["model"], path)
     _require_same("config", asdict(config), about["training"], path)
-    history = [Epoch(**epoch) for epoch in about["history"]]
+    device = model.output.weight.device
     parts: dict[str, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         part, _, name = key.partition("/")
-        parts.setdefault(part, {})[name] = tensor.to(model.output.weight.device)
-    load_weights(model, parts["weights"], source=path)
-    for name, parameter in model.named_parameters():
-        moments = {moment: parts[moment][name] for moment in ADAM}
-        step = torch.tensor(float(history[-1].step))
-        optimizer.state[parameter] = {"step": step, **moments}
-    torch.set_rng_state(tensors["random"])
+        parts.setdefault(part, {})[name] = tensor.to(device)
+    try:
+        history = [Epoch(**epoch) for epoch in about["history"]]
+        for name, parameter in model.named_parameters():
+            moments = {moment: parts[moment][name] for moment in ADAM}
+            step = torch.tensor(float(history[-1].step))
+            optimizer.state[parameter] = {"step": step, **moments}
+        load_weights(model, parts["weights"], source=path)
+        torch.set_rng_state(tensors["random"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if device.type == "cuda" and "random cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random cuda"], device)
     ages = sum(part.startswith("recent") for part in parts)
     recent = [parts[f"recent {age}"] for age in range(ages)]
-    write_log(path.parent / LOG, history)
+    _write_log(path.parent / LOG, history)
     return history, recent
 
 
@@ -310,15 +328,15 @@ def _require_same(
     name: str, given: dict[str, object], found: dict[str, object], path: Path
 ) -> None:
     """A run may be made longer; anything else would make it another run."""
-    for key in sorted(given.keys() - {"epochs", "patience"}):
-        if given[key] != found.get(key):
+    for key in sorted((given.keys() | found.keys()) - {"epochs", "patience"}):
+        if given.get(key) != found.get(key):
             raise ValueError(
                 f"{path} is of another run: {name}.{key} must be {found.get(key)!r}, "
-                f"got {given[key]!r}"
+                f"got {given.get(key)!r}"
             )
 
 
-def write_log(path: str | Path, history: Sequence[Epoch]) -> None:
+def _write_log(path: Path, history: Sequence[Epoch]) -> None:
     """Write a row for each epoch, as CSV, whole or not at all."""
     with (
         whole_file(path) as unfinished,

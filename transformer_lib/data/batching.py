@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from transformer_lib.checks import require_positive
 
@@ -26,19 +27,37 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> Self:
         """Move both to a device."""
-        return type(self)(*(tokens.to(device, non_blocking=True) for tokens in self))
+        return type(self)(self.src.to(device), self.tgt.to(device))
 
 
 def pad(sentences: Sequence[Sequence[int]], pad_id: int) -> Tensor:
-    """Fill short sentences up at their end, to one tensor, shape (B, longest)."""
+    """Fill short sentences up at their end.
+
+    Args:
+        sentences: Token ids; at least one sentence.
+        pad_id: What to fill up with.
+
+    Returns:
+        The ids as one tensor, shape (B, length of the longest sentence).
+    """
     rows = [torch.tensor(sentence, dtype=torch.int64) for sentence in sentences]
-    return torch.nn.utils.rnn.pad_sequence(rows, True, pad_id)  # (B, longest)
+    return pad_sequence(rows, batch_first=True, padding_value=pad_id)  # (B, T)
 
 
 def make_batch(
     pairs: Sequence[Pair], *, pad_id: int = 0, bos_id: int = 1, eos_id: int = 2
 ) -> Batch:
-    """Put pairs of sentences, without special tokens, into one batch."""
+    """Put pairs of sentences into one batch.
+
+    Args:
+        pairs: Source and target token ids, without special tokens; at least one pair.
+        pad_id: Fills short sentences up.
+        bos_id: Begins a target.
+        eos_id: Ends a source and a target.
+
+    Returns:
+        The batch, its rows in the order of the pairs.
+    """
     src = [[*source, eos_id] for source, _ in pairs]
     tgt = [[bos_id, *target, eos_id] for _, target in pairs]
     return Batch(pad(src, pad_id), pad(tgt, pad_id))
@@ -67,33 +86,35 @@ def token_batches(
         bos_id: Begins a target.
         eos_id: Ends a source and a target.
 
+    Returns:
+        The batches, each made when it is asked for.
+
     Raises:
-        ValueError: If a pair alone has more tokens than ``max_tokens``: nothing is cut
-            off.
+        ValueError: If a sentence alone has more tokens than ``max_tokens``: nothing is
+            cut off.
     """
     require_positive(max_tokens=max_tokens)
     shuffle = random.Random(seed).shuffle if seed is not None else lambda items: None
     order = list(range(len(pairs)))
     shuffle(order)
     order.sort(key=lambda i: _lengths(pairs[i]))  # equal lengths stay shuffled
-    groups: list[list[int]] = [[]]
+    groups: list[list[int]] = []
     longest = 0
     for i in order:
         length = max(_lengths(pairs[i]))
         if length > max_tokens:
             raise ValueError(
                 "max_tokens must be at least the length of every sentence, "
-                f"got {max_tokens} and {length}"
+                f"got {max_tokens} and {length} in pairs[{i}]"
             )
         longest = max(longest, length)
-        if longest * (len(groups[-1]) + 1) > max_tokens:
+        if not groups or longest * (len(groups[-1]) + 1) > max_tokens:
             groups.append([])
             longest = length
         groups[-1].append(i)
     shuffle(groups)
-    for group in filter(None, groups):
-        chosen = [pairs[i] for i in group]
-        yield make_batch(chosen, pad_id=pad_id, bos_id=bos_id, eos_id=eos_id)
+    ids = {"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}
+    return (make_batch([pairs[i] for i in group], **ids) for group in groups)
 
 
 def _lengths(pair: Pair) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Multi30k: captions of photographs, written in English and translated into German.
 
 For research and education that are not commercial. The text is not part of this
-repository: ``download`` fetches it when you say so, about 1.3 MB.
+repository: ``download`` fetches it when you say so, 1.4 MB.
 
 Source: Elliott et al. (2016); its test sets of 2017: Elliott et al. (2017).
 """
@@ -34,20 +34,25 @@ f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a  val.de.gz
 14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28  val.en.gz
 """
 SHA256 = {name: digest for digest, name in map(str.split, SHA256SUMS.splitlines())}
+LANGUAGES = ("en", "de")
 FOLDER = "MULTI30K_DIR"
 
 
 def multi30k(
-    split: str, *, source: str = "en", target: str = "de", folder: str | None = None
+    split: str,
+    *,
+    source: str = "en",
+    target: str = "de",
+    folder: str | Path | None = None,
 ) -> list[tuple[str, str]]:
     """Read the pairs of sentences of one split, as they were published.
 
     Args:
         split: "train", "validation", "test_2016", "test_2017" or "mscoco".
         source: Language to translate from, "en" or "de".
-        target: Language to translate into.
+        target: Language to translate into, "en" or "de".
         folder: Where the files lie; by default the folder that the environment variable
-            ``MULTI30K_DIR`` names, or else the one that ``download`` fills.
+            ``MULTI30K_DIR`` names, or else one in the user's cache.
 
     Returns:
         Pairs of sentences, in the published order.
@@ -59,19 +64,25 @@ def multi30k(
     """
     if split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
-    place = Path(folder or os.environ.get(FOLDER) or default_folder())
+    for language in (source, target):
+        if language not in LANGUAGES:
+            raise ValueError(
+                f"source and target must be one of {', '.join(LANGUAGES)}, "
+                f"got {language!r}"
+            )
+    place = _place(folder)
     sides = [_lines(place / f"{SPLITS[split]}.{code}.gz") for code in (source, target)]
     return list(zip(*sides, strict=True))
 
 
-def download(folder: str | None = None) -> Path:
+def download(folder: str | Path | None = None) -> Path:
     """Fetch every file that is not there yet.
 
     A file counts as there only when it is whole: what was cut off is fetched anew, what
     is finished is kept.
 
     Args:
-        folder: Where to; by default the user's cache folder.
+        folder: Where to; by default the folder that ``multi30k`` reads.
 
     Returns:
         The folder.
@@ -80,32 +91,29 @@ def download(folder: str | None = None) -> Path:
         requests.RequestException: If the network fails. Run it again: nothing is lost.
         ValueError: If what arrives is not the published file.
     """
-    place = Path(folder or default_folder())
+    place = _place(folder)
     fetcher = pooch.create(place, URL, registry=SHA256)
     for name in SHA256:
         fetcher.fetch(name, progressbar=True)
     return place
 
 
-def default_folder() -> Path:
-    """The folder that ``download`` fills: in the user's cache."""
-    return Path(pooch.os_cache("transformer-line-by-line")) / "multi30k"
+def _place(folder: str | Path | None) -> Path:
+    cache = Path(pooch.os_cache("transformer-line-by-line"))
+    return Path(folder or os.environ.get(FOLDER) or cache / "multi30k")
 
 
 def _lines(path: Path) -> list[str]:
-    if path.name not in SHA256:
-        codes = "source and target must be 'en' or 'de'"
-        raise ValueError(f"{codes}, got {path.name.split('.')[1]!r}")
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} is missing. Run `python -m transformer_lib.translation download`, "
             f"or set {FOLDER} to a folder that holds the Multi30k files."
         )
     content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != SHA256[path.name]:
+    found = hashlib.sha256(content).hexdigest()
+    if found != SHA256[path.name]:
         raise ValueError(
             f"{path} is not the published file: its SHA-256 must be "
-            f"{SHA256[path.name]}, got {hashlib.sha256(content).hexdigest()}. "
-            "Delete it and fetch it again."
+            f"{SHA256[path.name]}, got {found}. Delete it and fetch it again."
         )
     return gzip.decompress(content).decode("utf-8").removesuffix("\n").split("\n")
