@@ -430,7 +430,6 @@ def test_word_order_crosses_in_most_sentences(drawn):
 
 
 def test_an_alignment_joins_words_that_mean_the_same(drawn):
-    """Nouns, whose forms cannot be mistaken, meet their translation only."""
     meanings = {}
     for english, german, alignment in drawn:
         for i, word in enumerate(german.replace(",", "").split()):
@@ -512,6 +511,13 @@ def test_splits_have_the_sizes_asked_for():
     assert {name: len(pairs) for name, pairs in made._asdict().items()} == asked
 
 
+def test_the_seed_decides_every_split():
+    few = {"train": 7, "validation": 5, "test": 3, "longer": 2}
+    assert splits(3, **few) == splits(3, **few)
+    for one_seed, other_seed in zip(splits(3, **few), splits(4, **few), strict=True):
+        assert one_seed != other_seed
+
+
 def test_no_sentence_is_in_two_splits_in_either_language(default):
     for language in (0, 1):
         texts = [pair[language] for split in default for pair in split]
@@ -567,7 +573,7 @@ def test_german_has_a_comma_before_every_clause_but_the_first(drawn):
             "longest must be at least shortest, got 5 and 7",
         ),
         (
-            {"count": 1000, "longest": 2},
+            {"count": 1000, "longest": 2, "clauses": 1},
             r"got 1000, but found only \d+ sentences of 2 to 2 words",
         ),
     ],

@@ -432,7 +432,7 @@ def aligned_pairs(
             misses = 0
         else:
             misses += 1
-        if misses == 10_000:
+        if misses == 2_000:
             raise ValueError(
                 f"count must be in reach of the grammar, got {count}, but found only "
                 f"{len(pairs)} sentences of {shortest} to {longest} words"
