@@ -1,10 +1,21 @@
+import math
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
-from transformer_lib.decoding import greedy_decode, length_limits
+from transformer_lib.decoding import (
+    beam_search,
+    extend,
+    greedy_decode,
+    length_limits,
+    length_penalty,
+    next_probabilities,
+    sample,
+)
 from transformer_lib.model import Transformer, TransformerConfig
 
 B, S, PAD, BOS, EOS = 13, 7, 0, 1, 2
@@ -97,7 +108,7 @@ def test_a_padded_batch_gives_what_single_sentences_give(model, src):
 def test_sentences_that_have_ended_cost_nothing(model, src, use_cache):
     counts = rows_decoded(model)
     translations = greedy_decode(model, src, **IDS, use_cache=use_cache)
-    limits = length_limits(model, src, None).tolist()
+    limits = length_limits(model, src, None)
     steps = [
         min(len(tokens) + 1, limit)  # one more for EOS, unless it was cut off
         for tokens, limit in zip(translations, limits, strict=True)
@@ -106,11 +117,10 @@ def test_sentences_that_have_ended_cost_nothing(model, src, use_cache):
 
 
 def test_the_limit_is_the_sentences_length_and_50_more_or_the_models(model, src):
-    lengths = torch.tensor([S, 4, 1] + [S] * (B - 3))
-    assert length_limits(model, src, None).equal(lengths + 50)
+    assert length_limits(model, src, None)[:4] == [57, 54, 51, 57]
     short = Transformer(replace(CONFIG, max_len=53))
-    assert length_limits(short, src, None)[:3].tolist() == [53, 53, 51]
-    assert length_limits(model, src, 5).tolist() == [5] * B
+    assert length_limits(short, src, None)[:4] == [53, 53, 51, 53]
+    assert length_limits(model, src, 5) == [5] * B
 
 
 def test_only_a_translation_that_was_cut_off_is_as_long_as_its_limit(model, src):
@@ -167,3 +177,206 @@ def test_impossible_limits_and_models_are_refused(model, src):
         greedy_decode(model, src, **IDS, max_len=MAX_LEN + 1)
     with pytest.raises(ValueError, match=r"src must be None, got .*: decoder-only"):
         greedy_decode(Transformer(replace(CONFIG, src_vocab_size=None)), src, **IDS)
+
+
+# -- Beam search ---------------------------------------------------------------------
+
+
+def log_prob_of(model, sentence, tokens):
+    """The log-probability of these tokens, given that PAD is impossible."""
+    logits = model(sentence, torch.tensor([[BOS, *tokens[:-1]]]))[0]
+    logits[:, PAD] = -torch.inf
+    steps = logits.log_softmax(-1)[range(len(tokens)), tokens]
+    return steps.sum().item()
+
+
+def same(ours, theirs):
+    """Whether two lists of hypotheses agree, up to rounding in the numbers."""
+    return [h.tokens for h in ours] == [h.tokens for h in theirs] and all(
+        a.ended == b.ended
+        and math.isclose(a.log_prob, b.log_prob, rel_tol=1e-5)
+        and math.isclose(a.score, b.score, rel_tol=1e-5)
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def test_a_beam_as_wide_as_everything_finds_the_best_of_all_translations():
+    torch.manual_seed(3)
+    vocabulary, longest, alpha = 5, 4, 0.6
+    model = Transformer(replace(CONFIG, tgt_vocab_size=vocabulary)).eval()
+    src = torch.tensor([[3, 4, 5], [6, 7, PAD]])
+    words = [token for token in range(vocabulary) if token not in (PAD, EOS)]
+    everything = [
+        [*tokens, EOS][:longest]
+        for length in range(longest + 1)
+        for tokens in product(words, repeat=length)
+    ]
+    found = beam_search(
+        model, src, **IDS, beam_size=len(everything), alpha=alpha, max_len=longest
+    )
+    for row in range(2):
+        expected = []
+        for tokens in everything:
+            log_prob = log_prob_of(model, alone(src, row), tokens)
+            score = log_prob / ((5 + len(tokens)) / 6) ** alpha
+            expected.append((tokens[-1] == EOS, score, log_prob, tokens))
+        expected.sort(reverse=True)
+        assert len(found[row]) == len(expected) == 1 + 3 + 9 + 27 + 81
+        for ours, (ended, score, log_prob, tokens) in zip(
+            found[row], expected, strict=True
+        ):
+            assert ours.tokens == (tokens[:-1] if ended else tokens)
+            assert ours.ended == ended
+            assert ours.log_prob == pytest.approx(log_prob, rel=1e-5)
+            assert ours.score == pytest.approx(score, rel=1e-5)
+
+
+@pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize("positions", ["interleaved", "learned"])
+def test_beam_search_finds_the_same_without_the_cache(src, norm_first, positions):
+    config = replace(CONFIG, norm_first=norm_first, positions=positions)
+    model = Transformer(config)
+    cached = beam_search(model, src, **IDS)
+    assert all(map(same, cached, beam_search(model, src, **IDS, use_cache=False)))
+
+
+def test_a_padded_batch_finds_what_single_sentences_find(model, src):
+    single = [beam_search(model, alone(src, row), **IDS)[0] for row in range(B)]
+    assert all(map(same, beam_search(model, src, **IDS), single))
+    assert len({len(h.tokens) for best in single for h in best}) > 3
+
+
+def test_a_beam_of_one_is_greedy_decoding(model, src):
+    best = [found[0].tokens for found in beam_search(model, src, **IDS, beam_size=1)]
+    assert best == greedy_decode(model, src, **IDS)
+
+
+def test_log_probs_are_those_of_the_model_and_scores_are_penalised(model, src):
+    for row, found in enumerate(beam_search(model, src, **IDS, beam_size=3, alpha=0.8)):
+        assert 1 <= len(found) <= 3
+        assert found == sorted(found, key=lambda h: (h.ended, h.score), reverse=True)
+        for tokens, log_prob, score, ended in found:
+            whole = [*tokens, EOS] if ended else tokens
+            expected = log_prob_of(model, alone(src, row), whole)
+            assert log_prob == pytest.approx(expected, rel=1e-5)
+            assert score == pytest.approx(log_prob / length_penalty(len(whole), 0.8))
+
+
+def test_the_length_penalty_by_hand():
+    assert length_penalty(1, alpha=0.6) == 1
+    assert length_penalty(7, alpha=1.0) == 2
+    assert length_penalty(19, alpha=0.5) == 2
+    assert length_penalty(100, alpha=0.0) == 1
+
+
+def test_the_extensions_by_hand():
+    log_probs = torch.tensor([[-1.0, -2.0]])
+    shares = torch.tensor([[0.0, 0.1, 0.2, 0.7], [0.0, 0.05, 0.9, 0.05]])
+    (found,) = extend(log_probs, shares.log() + 5, 3)
+    assert [(row, token) for _, row, token in found] == [(0, 3), (1, 2), (0, 2)]
+    expected = [math.log(0.7) - 1, math.log(0.9) - 2, math.log(0.2) - 1]
+    assert_close([log_prob for log_prob, _, _ in found], expected)
+    (found,) = extend(log_probs, shares.log(), 100)
+    assert len(found) == 6  # PAD extends nothing
+
+
+def test_searched_sentences_leave_the_batch(model, src):
+    steps = []
+    counts = rows_decoded(model)
+    beam_search(model, src, **IDS, on_step=steps.append)
+    rows = [len(step) for step in steps]
+    assert counts == [rows[0]] + [4 * number for number in rows[1:]]
+    assert rows[0] == B
+    assert rows[-1] < B
+
+
+def test_every_step_is_reported(model, src):
+    steps = []
+    found = beam_search(model, src, **IDS, beam_size=3, on_step=steps.append)
+    for sentence in range(B):
+        own = [step[sentence] for step in steps if sentence in step]
+        ended = [h for step in own for h in step if h.ended]
+        cut_off = [h for h in own[-1] if not h.ended]
+        expected = ended if len(ended) >= 3 else ended + cut_off
+        expected.sort(key=lambda h: (h.ended, h.score), reverse=True)
+        assert found[sentence] == expected[:3]
+        for length, step in enumerate(own, start=1):
+            going_on = [h for h in step if not h.ended]
+            assert len(going_on) == 3
+            assert all(len(h.tokens) == length for h in going_on)
+            assert all(len(h.tokens) == length - 1 for h in step if h.ended)
+
+
+def test_an_impossible_beam_is_refused(model, src):
+    with pytest.raises(ValueError, match="beam_size must be at least 1, got 0"):
+        beam_search(model, src, **IDS, beam_size=0)
+    with pytest.raises(ValueError, match="at most the model's, got 62 and 61"):
+        beam_search(model, src, **IDS, max_len=MAX_LEN + 1)
+
+
+# -- Sampling ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-9}]
+)
+def test_sampling_that_leaves_no_choice_is_greedy_decoding(model, src, options):
+    assert sample(model, src, **IDS, **options) == greedy_decode(model, src, **IDS)
+
+
+def test_the_same_generator_draws_the_same_also_without_the_cache(model, src):
+    def draw(seed, **options):
+        generator = torch.Generator().manual_seed(seed)
+        return sample(model, src, **IDS, generator=generator, **options)
+
+    assert draw(1) == draw(1) == draw(1, use_cache=False)
+    assert draw(1) != draw(2)
+
+
+def test_tokens_are_drawn_as_often_as_they_are_likely(model):
+    drawn = 20_000
+    src = torch.tensor([[3, 4, 5]]).expand(drawn, -1)
+    logits = model(src[:1], torch.tensor([[BOS]]))[:, 0].detach()
+    logits[:, PAD] = -torch.inf
+    options = {"temperature": 3.0, "top_k": 8}
+    shares = next_probabilities(logits, **options)[0]
+    first = sample(model, src, **IDS, max_len=1, **options)
+    counts = torch.bincount(torch.tensor([ids[0] if ids else EOS for ids in first]))
+    counts = nn.functional.pad(counts, (0, TGT - len(counts)))
+    deviation = (drawn * shares * (1 - shares)).sqrt()
+    assert (counts - drawn * shares).abs().le(5 * deviation).all()
+    assert ((shares > 0.01) & (shares < 0.99)).sum() > 3  # there was a choice
+
+
+def test_probabilities_by_hand():
+    logits = torch.tensor([[0.5, 0.1, 0.25, 0.15], [0.1, 0.2, 0.3, 0.4]]).log()
+    assert_close(next_probabilities(logits), logits.exp())
+    squares = logits.exp() ** 2
+    expected = squares / squares.sum(-1, keepdim=True)
+    assert_close(next_probabilities(logits, temperature=0.5), expected)
+    expected = torch.tensor([[2 / 3, 0, 1 / 3, 0], [0, 0, 3 / 7, 4 / 7]])
+    assert_close(next_probabilities(logits, top_k=2), expected)
+    assert_close(next_probabilities(logits, top_k=9), logits.exp())
+    expected = torch.tensor([[5 / 9, 0, 2.5 / 9, 1.5 / 9], [0, 2 / 9, 3 / 9, 4 / 9]])
+    assert_close(next_probabilities(logits, top_p=0.8), expected)
+    assert_close(next_probabilities(logits, top_p=1.0), logits.exp())
+    expected = torch.tensor([[1.0, 0, 0, 0], [0, 0, 3 / 7, 4 / 7]])
+    assert_close(next_probabilities(logits, top_k=2, top_p=0.6), expected)
+
+
+def test_equally_likely_tokens_are_kept_together():
+    logits = torch.tensor([[2.0, 1.0, 1.0, 0.0]])
+    assert (next_probabilities(logits, top_k=2) > 0).tolist() == [
+        [True, True, True, False]
+    ]
+
+
+def test_sampling_options_out_of_range_are_refused(model, src):
+    for temperature in (0.0, -1.0):
+        with pytest.raises(ValueError, match=f"above 0, got {temperature}"):
+            sample(model, src, **IDS, temperature=temperature)
+    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
+        sample(model, src, **IDS, top_k=0)
+    for top_p in (0.0, 1.5):
+        with pytest.raises(ValueError, match=rf"in \(0, 1\], got {top_p}"):
+            sample(model, src, **IDS, top_p=top_p)

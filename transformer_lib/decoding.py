@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -53,11 +54,176 @@ def greedy_decode(
 
     with inference(model):
         limits = length_limits(model, src, max_len)
-        prefixes = Prefixes(model, src, bos_id, limits.max().item(), use_cache)
+        prefixes = Prefixes(model, src, bos_id, max(limits), use_cache)
         return _write(prefixes, likeliest, eos_id, limits)
 
 
-def length_limits(model: Transformer, src: Tensor, max_len: int | None) -> Tensor:
+def sample(
+    model: Transformer,
+    src: Tensor,
+    *,
+    bos_id: int,
+    eos_id: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+    max_len: int | None = None,
+    use_cache: bool = True,
+) -> list[list[int]]:
+    """Draw every token at random, the likelier the more often.
+
+    Args:
+        model: A model with an encoder.
+        src: Source token ids, shape (B, S), padded with the model's ``pad_id``.
+        bos_id: The id that every translation begins with.
+        eos_id: The id that ends one.
+        temperature: As for ``next_probabilities``.
+        top_k: As for ``next_probabilities``.
+        top_p: As for ``next_probabilities``.
+        generator: Where the random numbers come from, on the device of ``src``; torch's
+            own without it.
+        max_len: As for ``greedy_decode``.
+        use_cache: As for ``greedy_decode``.
+
+    Returns:
+        For each sentence the ids of its translation, without BOS and EOS.
+
+    Raises:
+        ValueError: As ``next_probabilities`` and ``greedy_decode`` do.
+    """
+
+    def draw(logits: Tensor) -> Tensor:
+        probabilities = next_probabilities(logits, temperature, top_k, top_p)
+        return probabilities.multinomial(1, generator=generator)[:, 0]  # (rows)
+
+    with inference(model):
+        limits = length_limits(model, src, max_len)
+        prefixes = Prefixes(model, src, bos_id, max(limits), use_cache)
+        return _write(prefixes, draw, eos_id, limits)
+
+
+def next_probabilities(
+    logits: Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Tensor:
+    """Turn scores into the probabilities that a token is drawn with.
+
+    Args:
+        logits: Shape (rows, tgt_vocab_size).
+        temperature: Above 0. Below 1 favours the likely, above 1 the unlikely tokens.
+        top_k: Keep only this many of the likeliest tokens, and their equals.
+        top_p: Keep only the likeliest tokens that are needed to reach this share of the
+            probability, in (0, 1]; after ``top_k``.
+
+    Returns:
+        Shape (rows, tgt_vocab_size); each row sums to 1.
+
+    Raises:
+        ValueError: If an option is out of its range.
+
+    Source: top-k: Fan et al. (2018), section 5.4; top-p: Holtzman et al. (2020),
+    section 3.1.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature must be above 0, got {temperature}")
+    logits = logits / temperature
+    if top_k is not None:
+        require_positive(top_k=top_k)
+        least = logits.topk(min(top_k, logits.size(1))).values[:, -1:]  # (rows, 1)
+        logits = logits.masked_fill(logits < least, float("-inf"))
+    probabilities = logits.softmax(dim=-1)
+    if top_p is None:
+        return probabilities
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p must be in (0, 1], got {top_p}")
+    ordered, order = probabilities.sort(descending=True)
+    likelier = ordered.cumsum(dim=-1) - ordered  # the share of those before each token
+    ordered = ordered.masked_fill(likelier >= top_p, 0.0)
+    kept = torch.zeros_like(ordered).scatter(1, order, ordered)
+    return kept / kept.sum(dim=-1, keepdim=True)
+
+
+class Hypothesis(NamedTuple):
+    """A translation that beam search has found, or is still writing.
+
+    Attributes:
+        tokens: Its ids, without BOS and EOS.
+        log_prob: The sum of the log-probabilities of its tokens, EOS included.
+        score: ``log_prob`` divided by the length penalty, which makes different lengths
+            comparable.
+        ended: Whether EOS ends it. If not, it goes on, or was cut off at the limit.
+    """
+
+    tokens: list[int]
+    log_prob: float
+    score: float
+    ended: bool
+
+
+OnStep = Callable[[dict[int, list[Hypothesis]]], None]
+
+
+def beam_search(
+    model: Transformer,
+    src: Tensor,
+    *,
+    bos_id: int,
+    eos_id: int,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    max_len: int | None = None,
+    use_cache: bool = True,
+    on_step: OnStep | None = None,
+) -> list[list[Hypothesis]]:
+    """Follow several beginnings at a time, and keep the best translations found.
+
+    Every step extends the hypotheses of a sentence by every token. Extensions by EOS
+    are found if they are among the ``beam_size`` likeliest; the ``beam_size`` likeliest
+    others go on. The search ends when that many have been found, or at the limit, where
+    those that go on are cut off and count as found.
+
+    Args:
+        model: A model with an encoder.
+        src: Source token ids, shape (B, S), padded with the model's ``pad_id``.
+        bos_id: The id that every translation begins with.
+        eos_id: The id that ends one.
+        beam_size: The number of hypotheses that go on.
+        alpha: Strength of the length penalty. 0 ranks by ``log_prob``, which favours
+            short translations.
+        max_len: As for ``greedy_decode``.
+        use_cache: As for ``greedy_decode``.
+        on_step: Called after every step with the hypotheses of that step, by the number
+            of the sentence: first those just found, then those that go on, the
+            likeliest first.
+
+    Returns:
+        For each sentence up to ``beam_size`` hypotheses: those that ended before those
+        that were cut off, then by score, the highest first.
+
+    Raises:
+        ValueError: If ``beam_size`` is below 1; the rest as ``greedy_decode``.
+
+    Source: Vaswani et al. (2017), section 6.1; Wu et al. (2016), section 7.
+    """
+    require_positive(beam_size=beam_size)
+    with inference(model):
+        limits = length_limits(model, src, max_len)
+        prefixes = Prefixes(model, src, bos_id, max(limits), use_cache)
+        return _search(prefixes, eos_id, limits, beam_size, alpha, on_step)
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """Compute what a log-probability is divided by: more for more tokens.
+
+    Source: Wu et al. (2016), section 7, equation 14.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+def length_limits(model: Transformer, src: Tensor, max_len: int | None) -> list[int]:
     """Find how many tokens may be written for each sentence, EOS included.
 
     Args:
@@ -66,7 +232,7 @@ def length_limits(model: Transformer, src: Tensor, max_len: int | None) -> Tenso
         max_len: The same limit for all; None for the sentence's own length plus 50.
 
     Returns:
-        Shape (B), integers.
+        A limit for each sentence.
 
     Raises:
         ValueError: If ``max_len`` is below 1 or above the model's.
@@ -75,14 +241,14 @@ def length_limits(model: Transformer, src: Tensor, max_len: int | None) -> Tenso
     """
     config = model.config
     if max_len is None:
-        lengths = (src != config.pad_id).sum(dim=1)  # (B)
-        return (lengths + 50).clamp(max=config.max_len)
+        lengths = (src != config.pad_id).sum(dim=1).tolist()
+        return [min(length + 50, config.max_len) for length in lengths]
     require_positive(max_len=max_len)
     if max_len > config.max_len:
         raise ValueError(
             f"max_len must be at most the model's, got {max_len} and {config.max_len}"
         )
-    return torch.full(src.shape[:1], max_len, device=src.device)  # (B)
+    return [max_len] * len(src)
 
 
 @contextmanager
@@ -153,21 +319,110 @@ def _write(
     prefixes: Prefixes,
     choose: Callable[[Tensor], Tensor],
     eos_id: int,
-    limits: Tensor,
+    limits: list[int],
 ) -> list[list[int]]:
-    """Write all translations; a sentence that has ended leaves the batch."""
+    """Write until every sentence has ended; one that has leaves the batch."""
     written: list[list[int]] = [[] for _ in limits]
-    sentences = torch.arange(len(limits), device=limits.device)
-    while len(sentences) > 0:
+    sentences = list(range(len(limits)))  # which sentence each row of the batch is
+    while sentences:
         tokens = choose(prefixes.next_logits())  # (rows)
         prefixes.append(tokens)
-        length = prefixes.tokens.size(1) - 1  # without BOS
-        ended = (tokens == eos_id) | (limits[sentences] == length)  # (rows)
-        if ended.any():
-            endings = prefixes.tokens[ended, 1:].tolist()
-            for sentence, ids in zip(sentences[ended].tolist(), endings, strict=True):
-                written[sentence] = ids[:-1] if ids[-1] == eos_id else ids
-            going_on = (~ended).nonzero().flatten()
-            sentences = sentences[going_on]
-            prefixes.select(going_on)
+        going_on = []
+        for row, token in enumerate(tokens.tolist()):
+            sentence = sentences[row]
+            if token == eos_id:
+                continue
+            written[sentence].append(token)
+            if len(written[sentence]) < limits[sentence]:
+                going_on.append(row)
+        if 0 < len(going_on) < len(sentences):
+            prefixes.select(torch.tensor(going_on, device=tokens.device))
+        sentences = [sentences[row] for row in going_on]
     return written
+
+
+class Extension(NamedTuple):
+    """A token more for the hypothesis in a row, and its log-probability with it."""
+
+    log_prob: float
+    row: int
+    token: int
+
+
+def extend(log_probs: Tensor, logits: Tensor, number: int) -> list[list[Extension]]:
+    """Find the likeliest ways to write one more token, sentence by sentence.
+
+    Args:
+        log_probs: Of the hypotheses so far, shape (sentences, width).
+        logits: Of their next token, shape (sentences * width, tgt_vocab_size); that of
+            PAD is minus infinity.
+        number: How many to find for each sentence.
+
+    Returns:
+        For each sentence its extensions, the likeliest first; fewer than ``number`` if
+        there are no more.
+    """
+    # Nothing beyond the best of each row can be among the best of the sentence.
+    best, tokens = logits.topk(min(number, logits.size(1) - 1))  # (rows, best)
+    steps = best - logits.logsumexp(dim=1, keepdim=True)  # (rows, best)
+    sums = log_probs.view(-1, 1) + steps  # (rows, best)
+    sums = sums.view(len(log_probs), -1)  # (sentences, width * best)
+    sums, places = sums.topk(min(number, sums.size(1)))  # (sentences, number)
+    tokens = tokens.view(len(log_probs), -1).gather(1, places)  # (sentences, number)
+    firsts = torch.arange(0, len(logits), log_probs.size(1), device=logits.device)
+    rows = firsts[:, None] + places // best.size(1)  # (sentences, number)
+    columns = zip(sums.tolist(), rows.tolist(), tokens.tolist(), strict=True)
+    return [[Extension(*x) for x in zip(*column, strict=True)] for column in columns]
+
+
+def _search(
+    prefixes: Prefixes,
+    eos_id: int,
+    limits: list[int],
+    beam_size: int,
+    alpha: float,
+    on_step: OnStep | None,
+) -> list[list[Hypothesis]]:
+    """Extend, set aside what has ended, go on with the best of the rest."""
+
+    def hypothesis(extension: Extension) -> Hypothesis:
+        log_prob, row, token = extension
+        tokens = prefixes.tokens[row, 1:].tolist()
+        score = log_prob / length_penalty(len(tokens) + 1, alpha)
+        if token == eos_id:
+            return Hypothesis(tokens, log_prob, score, ended=True)
+        return Hypothesis([*tokens, token], log_prob, score, ended=False)
+
+    found: list[list[Hypothesis]] = [[] for _ in limits]
+    sentences = list(range(len(limits)))  # those still searched
+    log_probs = torch.zeros(len(limits), 1, device=prefixes.tokens.device)
+    while sentences:
+        extensions = extend(log_probs, prefixes.next_logits(), 2 * beam_size)
+        length = prefixes.tokens.size(1)  # with the new token, without BOS
+        step, searched, survivors = {}, [], []
+        for sentence, candidates in zip(sentences, extensions, strict=True):
+            ended = [c for c in candidates[:beam_size] if c.token == eos_id]
+            going_on = [c for c in candidates if c.token != eos_id][:beam_size]
+            found[sentence] += map(hypothesis, ended)
+            if on_step is not None:
+                step[sentence] = list(map(hypothesis, ended + going_on))
+            if length == limits[sentence]:
+                found[sentence] += map(hypothesis, going_on)
+            elif len(found[sentence]) < beam_size:
+                searched.append(sentence)
+                survivors += going_on
+        if on_step is not None:
+            on_step(step)
+        sentences = searched
+        if sentences:
+            sums, rows, tokens = (
+                torch.tensor(column, device=prefixes.tokens.device)
+                for column in zip(*survivors, strict=True)
+            )
+            prefixes.select(rows)
+            prefixes.append(tokens)
+            log_probs = sums.view(len(sentences), -1)
+    return [
+        sorted(hypotheses, key=lambda h: (h.ended, h.score), reverse=True)[:beam_size]
+        for hypotheses in found
+    ]
