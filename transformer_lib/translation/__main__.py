@@ -1,0 +1,249 @@
+"""The command ``python -m transformer_lib.translation``."""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from transformer_lib.data import multi30k
+from transformer_lib.training import STATE, Epoch
+from transformer_lib.translation.corpus import Corpus, read_line, read_lines
+from transformer_lib.translation.options import PROGRAM, parser
+from transformer_lib.translation.run import (
+    PRESETS,
+    Recipe,
+    measure,
+    read_record,
+    train_translator,
+    write_json,
+)
+from transformer_lib.translation.scores import Scores
+from transformer_lib.translation.translator import Translator
+
+MODELS = Path(__file__).resolve().parents[2] / "models"  # of the repository
+SHIPPED = ("multi30k-en-de", "grammar-en-de")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What comes after its name; by default what the user typed.
+
+    Returns:
+        0; 2 if something given does not fit, 1 if the computer fails (a full disk, no
+        network), 130 after Ctrl-C.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = parser().parse_args(arguments)
+    options.typed = f"{PROGRAM} {shlex.join(arguments)}"
+    sys.stdout.reconfigure(encoding="utf-8")
+    try:
+        COMMANDS[options.command](options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # "| head" has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (ValueError, FileNotFoundError) as error:
+        say(f"error: {error}")
+        return 2
+    except OSError as error:
+        say(f"error: {error}")
+        return 1
+    return 0
+
+
+def run_download(options: argparse.Namespace) -> None:
+    place = multi30k.download()
+    say(f"Multi30k is in {place}, for research and education that are not commercial.")
+
+
+def run_train(options: argparse.Namespace) -> None:
+    device = choose_device(options)
+    corpus = training_corpus(options)
+    if (Path(options.output) / STATE).exists():
+        say(f"Going on with the run in {options.output}.")
+    try:
+        scores = train_translator(
+            corpus,
+            recipe(options, corpus, device),
+            options.output,
+            device=device,
+            command=options.typed,
+            on_epoch=print_epoch,
+        )
+    except KeyboardInterrupt:
+        say(f"Stopped. The epochs so far are kept; to go on:\n  {options.typed}")
+        raise
+    print_scores(f"validation of {corpus}, greedy", scores)
+    say(f"The translator is in {options.output}.")
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    translator = load(options)
+    corpus = evaluation_corpus(options)
+    splits = corpus.names if options.files else options.split
+    method = "greedy" if options.beam == 1 else f"beam of {options.beam}"
+    results = {}
+    for split, pairs in {split: corpus.pairs(split) for split in splits}.items():
+        say(f"Translating {len(pairs):,} sentences ...")
+        began = time.perf_counter()
+        scores = measure(translator, pairs, options.beam)
+        seconds = round(time.perf_counter() - began, 1)
+        print_scores(f"{split} of {corpus}, {method}, {seconds} s", scores)
+        results[split] = {**asdict(scores), "seconds": seconds}
+    if options.json:
+        about = {"command": options.typed, "corpus": asdict(corpus)}
+        write_json(options.json, {**about, "beam": options.beam, "scores": results})
+
+
+def run_translate(options: argparse.Namespace) -> None:
+    if options.sentence and options.file:
+        raise ValueError("give a sentence or --file, not both")
+    translator = load(options)
+    if options.sentence:
+        text = read_line(os.fsencode(" ".join(options.sentence)), "the sentence")
+        print(*translator.translate([text], options.beam))
+    elif options.file:
+        lines = read_lines(options.file)
+        for line in translator.translate(lines, options.beam):
+            print(line)
+    else:
+        answer_lines(translator, options.beam)
+
+
+def answer_lines(translator: Translator, beam: int) -> None:
+    """Translate each line of the standard input as it comes."""
+    if sys.stdin.isatty():
+        say("Type a sentence and press Enter; Ctrl-D ends.")
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        text = read_line(line, f"standard input, line {number}")
+        try:
+            print(*translator.translate([text], beam), flush=True)
+        except ValueError as error:
+            raise ValueError(f"standard input, line {number}: {error}") from error
+
+
+COMMANDS = {
+    "download": run_download,
+    "train": run_train,
+    "evaluate": run_evaluate,
+    "translate": run_translate,
+}
+
+
+def say(text: str) -> None:
+    """Tell the user, apart from the results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_epoch(epoch: Epoch) -> None:
+    print(
+        f"epoch {epoch.epoch:3}  loss {epoch.loss:.3f}  "
+        f"validation loss {epoch.validation_loss:.3f}  "
+        f"right tokens {epoch.validation_accuracy:.1%}  "
+        f"{epoch.tokens / epoch.seconds:,.0f} tokens/s  {epoch.seconds:.0f} s",
+        flush=True,
+    )
+
+
+def print_scores(title: str, scores: Scores) -> None:
+    print(f"{title}: {scores.sentences:,} sentences")
+    print(f"  BLEU  {scores.bleu:6.2f}  {scores.bleu_signature}")
+    print(f"  chrF  {scores.chrf:6.2f}  {scores.chrf_signature}")
+    print(f"  BLEU  {scores.bleu_lowercased:6.2f}  {scores.bleu_lowercased_signature}")
+    print(
+        "                lowercased, as papers on Multi30k quote it; the tokenizer is"
+    )
+    print("                sacreBLEU's 13a, theirs is that of Moses")
+    print(f"  exact {scores.exact:7.1%}", flush=True)
+
+
+def load(options: argparse.Namespace) -> Translator:
+    """Load the translator that the options name, onto its device."""
+    device = choose_device(options)
+    if options.model is None:
+        options.model = shipped_model()
+    translator = Translator.load(options.model)
+    translator.model.to(device)
+    say(f"The model is {options.model}, on {device}.")
+    return translator
+
+
+def shipped_model() -> Path:
+    """Find the best model that comes with the repository."""
+    for name in SHIPPED:
+        if (MODELS / name).is_dir():
+            return MODELS / name
+    raise FileNotFoundError(
+        f"no model is shipped here. Train one, `{PROGRAM} train --output FOLDER`, and "
+        "name it: `--model FOLDER`"
+    )
+
+
+def choose_device(options: argparse.Namespace) -> str:
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    available = torch.cuda.is_available()
+    if options.device == "cuda" and not available:
+        raise ValueError("--device must be cpu: torch finds no GPU here, got cuda")
+    return options.device or ("cuda" if available else "cpu")
+
+
+def training_corpus(options: argparse.Namespace) -> Corpus:
+    named = named_corpus(options)
+    if not (options.train or options.validation):
+        return Corpus(**named)
+    if not (options.train and options.validation) or named:
+        raise ValueError(
+            "--train and --validation must come together, and without --data, --source "
+            "and --target"
+        )
+    return Corpus(files={"train": options.train, "validation": options.validation})
+
+
+def evaluation_corpus(options: argparse.Namespace) -> Corpus:
+    if options.files:
+        return Corpus(files={"files": options.files})
+    trained = {} if options.data else read_record(options.model)["corpus"]
+    return Corpus(**{**trained, **named_corpus(options)})
+
+
+def named_corpus(options: argparse.Namespace) -> dict[str, str]:
+    chosen = {name: getattr(options, name) for name in ("data", "source", "target")}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def recipe(options: argparse.Namespace, corpus: Corpus, device: str) -> Recipe:
+    """Start from a preset, and make the user's choices."""
+    of_the_grammar = corpus.files is None and corpus.data == "grammar"
+    preset = options.preset or ("grammar" if of_the_grammar else "multi30k")
+    choices = {**PRESETS[preset], "seed": 0}
+    choices["bf16"] = device == "cuda" and torch.cuda.is_bf16_supported()
+    choices |= dict(parse_choice(text) for text in options.set)
+    for name in ("epochs", "seed"):
+        if getattr(options, name) is not None:
+            choices[name] = getattr(options, name)
+    return choices
+
+
+def parse_choice(text: str) -> tuple[str, object]:
+    """Split NAME=VALUE; a value is JSON, or else plain text."""
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Where pairs of sentences come from: the grammar, Multi30k, or your own files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from transformer_lib.data.grammar import Splits, splits
+from transformer_lib.data.multi30k import SPLITS, multi30k
+
+DATA = ("grammar", "multi30k")
+grammar_splits = cache(splits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Pairs of sentences to learn from and to be judged by.
+
+    Args:
+        data: "grammar" or "multi30k"; not read where there are ``files``.
+        source: Language to translate from, "en" or "de"; likewise.
+        target: Language to translate into; likewise.
+        files: For each split a file in the source language and one in the target
+            language, which may be any. None takes ``data``.
+
+    Raises:
+        ValueError: If the grammar or Multi30k is asked for another pair of languages.
+    """
+
+    data: str = "grammar"
+    source: str = "en"
+    target: str = "de"
+    files: Mapping[str, Sequence[str]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.files is None and {self.source, self.target} != {"en", "de"}:
+            raise ValueError(
+                f"source and target must be en and de in {self.data}, "
+                f"got {self.source} and {self.target}; for other languages give files"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The splits there are."""
+        if self.files is not None:
+            return tuple(self.files)
+        return Splits._fields if self.data == "grammar" else tuple(SPLITS)
+
+    def pairs(self, split: str) -> list[tuple[str, str]]:
+        """Read one split.
+
+        Raises:
+            FileNotFoundError: If a file is missing.
+            ValueError: If there is no such split, or a file is damaged.
+        """
+        if split not in self.names:
+            raise ValueError(
+                f"split must be one of {', '.join(self.names)}, got {split}"
+            )
+        if self.files is not None:
+            return read_parallel(*self.files[split])
+        if self.data == "multi30k":
+            return multi30k(split, source=self.source, target=self.target)
+        pairs = getattr(grammar_splits(), split)
+        return pairs if self.source == "en" else [(de, en) for en, de in pairs]
+
+    def __str__(self) -> str:
+        if self.files is not None:
+            return "files"
+        return f"{self.data} {self.source}-{self.target}"
+
+
+def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str]]:
+    """Read two files of which each line of one translates the same line of the other.
+
+    Args:
+        source: A UTF-8 text file in the language to translate from.
+        target: One in the language to translate into.
+
+    Returns:
+        Pairs of lines.
+
+    Raises:
+        ValueError: If the files have different numbers of lines, or a line is not
+            UTF-8.
+    """
+    sides = read_lines(source), read_lines(target)
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(
+            f"{source} and {target} must have the same number of lines, "
+            f"got {len(sides[0])} and {len(sides[1])}"
+        )
+    return list(zip(*sides, strict=True))
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Read the lines of a UTF-8 text file, ended by "\\n" or "\\r\\n" and by no other.
+
+    Raises:
+        ValueError: If a line is not UTF-8; the message says which.
+    """
+    content = Path(path).read_bytes()
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    return [read_line(line, f"{path}, line {n}") for n, line in enumerate(lines, 1)]
+
+
+def read_line(line: bytes, place: str) -> str:
+    """Decode a line, without its end and without a byte-order mark.
+
+    Args:
+        line: UTF-8.
+        place: Where it comes from, for the error.
+
+    Raises:
+        ValueError: If it is not UTF-8.
+    """
+    try:
+        return line.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{place} must be UTF-8, got {line[error.start]:#04x} as byte "
+            f"{error.start + 1}"
+        ) from error

@@ -1,0 +1,189 @@
+"""What the command understands, and how it explains itself."""
+
+import argparse
+
+from transformer_lib.translation.corpus import DATA
+from transformer_lib.translation.run import CHOICES, PRESETS
+
+PROGRAM = "python -m transformer_lib.translation"
+
+DESCRIPTION = """\
+Train a Transformer to translate, measure it, use it.
+
+The shipped model translates at once:
+  {program} translate "A dog runs on the beach."
+A small one of your own, on the grammar that comes with the book, in minutes:
+  {program} train --output runs/grammar
+  {program} translate --model runs/grammar "the cat reads a red book"
+"""
+
+DOWNLOAD = """\
+Fetch Multi30k: 30,014 captions of photographs for training and validation and 2,461
+for tests, in English and German, 1.4 MB. The captions are for research and education
+that are not commercial. What is there already and whole is kept.
+
+The files go to the folder that MULTI30K_DIR names, or to your cache folder.
+
+Example:
+  {program} download
+"""
+
+TRAIN = """\
+Train a translator. Without a choice of data it learns the book's own grammar, which
+needs no download.
+
+Stop it whenever you like, with Ctrl-C or by pulling the plug: the same command goes on
+after the last epoch that was finished. The folder then holds
+
+  tokenizer.json         the vocabulary, made from the training sentences
+  training.safetensors   all that the next epoch needs
+  log.csv                a row for each epoch
+  model.safetensors      the finished model
+  run.json               what was run, how long it took, scores on the validation set
+
+Examples:
+  {program} train --output runs/grammar
+  {program} train --data multi30k --output runs/en-de
+  {program} train --data multi30k --source de --target en --output runs/de-en
+  {program} train --output runs/fr-it \\
+      --train train.fr train.it --validation dev.fr dev.it
+"""
+
+EVALUATE = """\
+Translate sentences whose translation is known, and compare. Shown are BLEU and chrF of
+the text as it is, BLEU of the text in small letters, which papers on Multi30k quote,
+each with its signature, and the share of translations that are right to the letter.
+
+Without further choices, the validation set that the model was trained with. Look at a
+test set once, when everything is chosen: whoever chooses by a test set has trained on
+it.
+
+Examples:
+  {program} evaluate --model runs/en-de
+  {program} evaluate --model runs/en-de --beam 5 --split test_2016 test_2017 mscoco
+  {program} evaluate --model runs/fr-it --files test.fr test.it
+"""
+
+TRANSLATE = """\
+Translate a sentence, a file, or what comes on the standard input, where each line is
+answered as it comes. A line gives a line, an empty one an empty one. Text is read and
+written as UTF-8. Only translations are written to the standard output.
+
+A line too long for the model, or one that is not UTF-8, ends the command with an error
+that names the line; of a file, nothing is translated then.
+
+Examples:
+  {program} translate "A dog runs on the beach."
+  {program} translate --beam 5 --file captions.en > captions.de
+  cat captions.en | {program} translate --model runs/en-de
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe every option; ``command`` comes to hold which command was chosen."""
+    whole = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description=DESCRIPTION.format(program=PROGRAM),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, summary, text, add_options in (
+        ("download", "fetch the captions of Multi30k", DOWNLOAD, lambda command: None),
+        ("train", "train a translator", TRAIN, _train),
+        ("evaluate", "measure a translator", EVALUATE, _evaluate),
+        ("translate", "translate text", TRANSLATE, _translate),
+    ):
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=text.format(program=PROGRAM),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add_options(command)
+    return whole
+
+
+def _train(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--output", required=True, metavar="FOLDER", help="where to keep the run")
+    _data(command, "grammar")
+    _files(command, "--train", "instead of --data")
+    _files(command, "--validation", "with --train, to watch progress by")
+    add(
+        "--preset",
+        choices=PRESETS,
+        help="size of the model and how to train it (default: grammar for the "
+        "grammar, multi30k for anything else)",
+    )
+    add("--epochs", type=int, help="passes through the data, at most")
+    add("--seed", type=int, help="another seed is another run (default: 0)")
+    add(
+        "--set",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any other choice: " + ", ".join(sorted(CHOICES)),
+    )
+    _device(command)
+
+
+def _evaluate(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    _model(command)
+    _data(command, "what the model was trained with")
+    add(
+        "--split",
+        nargs="+",
+        default=["validation"],
+        help="of the grammar: train, validation, test, longer; of Multi30k: train, "
+        "validation, test_2016, test_2017, mscoco (default: validation)",
+    )
+    _files(command, "--files", "instead of --data")
+    add("--json", metavar="FILE", help="write the scores there, too")
+    _device(command)
+
+
+def _translate(command: argparse.ArgumentParser) -> None:
+    command.add_argument("sentence", nargs="*", help="what to translate")
+    command.add_argument("--file", help="a text file, one sentence a line")
+    _model(command)
+    _device(command)
+
+
+def _data(command: argparse.ArgumentParser, default: str) -> None:
+    command.add_argument("--data", choices=DATA, help=f"(default: {default})")
+    for name, where in (("--source", "from"), ("--target", "to")):
+        command.add_argument(
+            name, choices=("en", "de"), help=f"language to translate {where}"
+        )
+
+
+def _files(command: argparse.ArgumentParser, name: str, purpose: str) -> None:
+    command.add_argument(
+        name,
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help=f"{purpose}: two text files in any two languages; line n of one "
+        "translates line n of the other",
+    )
+
+
+def _model(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--model", metavar="FOLDER", help="a finished run (default: the shipped model)"
+    )
+    command.add_argument(
+        "--beam",
+        type=int,
+        default=1,
+        metavar="N",
+        help="follow N hypotheses; 1, the default, is greedy",
+    )
+
+
+def _device(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--device", choices=("cpu", "cuda"), help="(default: cuda where there is one)"
+    )
+    command.add_argument("--threads", type=int, help="threads of the CPU to use")

@@ -1,0 +1,239 @@
+"""A training run in a folder: from sentences to a translator, and what that took."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from transformer_lib.checkpoint import whole_file
+from transformer_lib.data.batching import Batch, Pair, token_batches
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.tokenizer import Tokenizer
+from transformer_lib.training import Epoch, TrainingConfig, train
+from transformer_lib.translation.corpus import Corpus
+from transformer_lib.translation.scores import Scores, score
+from transformer_lib.translation.translator import TOKENIZER, Translator
+
+Recipe = Mapping[str, object]
+
+RECORD = "run.json"
+PRESETS: dict[str, Recipe] = {
+    "grammar": {
+        "vocab_size": 1000,
+        "max_tokens": 1500,
+        "d_model": 64,
+        "num_heads": 4,
+        "d_ff": 128,
+        "num_layers": 2,
+        "dropout": 0.1,
+        "epochs": 20,
+        "warmup_steps": 500,
+        "average": 5,
+    },
+    "multi30k": {  # the sizes of Wu et al. (2021)
+        "vocab_size": 5000,
+        "max_tokens": 1250,
+        "d_model": 128,
+        "num_heads": 4,
+        "d_ff": 256,
+        "num_layers": 4,
+        "dropout": 0.2,
+        "epochs": 24,
+        "warmup_steps": 2000,
+        "average": 8,
+        "patience": 8,
+    },
+}
+
+OF_THE_TOKENIZER = {"src_vocab_size", "tgt_vocab_size", "pad_id"}
+MODEL_CHOICES = {
+    field.name: field.type
+    for field in fields(TransformerConfig)
+    if field.name not in OF_THE_TOKENIZER
+}
+TRAINING_CHOICES = {field.name: field.type for field in fields(TrainingConfig)}
+CHOICES = {"vocab_size": int, "max_tokens": int, **MODEL_CHOICES, **TRAINING_CHOICES}
+SAME = ("sentences_sha256", "vocab_size", "max_tokens")  # train compares the rest
+
+
+def require_choices(recipe: Recipe) -> None:
+    """Refuse a choice that is unknown or not of its type.
+
+    Args:
+        recipe: ``vocab_size``, ``max_tokens`` of a batch, and any argument of
+            ``TransformerConfig`` and ``TrainingConfig``, by name.
+
+    Raises:
+        ValueError: If one is no such choice.
+    """
+    for name, value in recipe.items():
+        if name not in CHOICES:
+            known = ", ".join(sorted(CHOICES))
+            raise ValueError(f"choices are {known}; got {name}")
+        kind = CHOICES[name]
+        if not isinstance(value, int | float if kind is float else kind):
+            wanted = getattr(kind, "__name__", kind)
+            raise ValueError(f"{name} must be {wanted}, got {value!r}")
+
+
+def train_translator(
+    corpus: Corpus,
+    recipe: Recipe,
+    folder: str | Path,
+    *,
+    device: str = "cpu",
+    command: str = "",
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> Scores:
+    """Train a translator, or go on where the folder's run was stopped.
+
+    The folder comes to hold ``run.json`` (what this is, and in the end its scores),
+    ``tokenizer.json``, after each epoch ``training.safetensors`` and ``log.csv``, and
+    in the end ``model.safetensors``. A progress bar runs on a terminal's stderr.
+
+    Args:
+        corpus: Its "train" is learned from, its "validation" watched.
+        recipe: The choices; the rest are those of ``TransformerConfig.base`` and
+            ``TrainingConfig``.
+        folder: Made if it does not exist.
+        device: "cpu" or "cuda".
+        command: What the user typed, for the record.
+        on_epoch: Called after each epoch.
+
+    Returns:
+        How good its greedy translations of "validation" are.
+
+    Raises:
+        ValueError: If the folder holds another run, a pair is too long for the model or
+            a batch, or a choice is impossible.
+    """
+    require_choices(recipe)
+    pairs = {split: corpus.pairs(split) for split in ("train", "validation")}
+    record = {
+        "command": command,
+        "corpus": asdict(corpus),
+        "sentences_sha256": hashlib.sha256(json.dumps(pairs).encode()).hexdigest(),
+        **recipe,
+        "device": _device_name(device),
+        "torch": torch.__version__,
+    }
+    folder = Path(folder)
+    _require_same_run(folder / RECORD, record)
+    write_json(folder / RECORD, record)
+    sentences = [sentence for pair in pairs["train"] for sentence in pair]
+    tokenizer = Tokenizer.train(sentences, recipe["vocab_size"])
+    tokenizer.save(folder / TOKENIZER)
+
+    config = TrainingConfig(**_chosen(recipe, TRAINING_CHOICES))
+    torch.manual_seed(config.seed)
+    sizes = _chosen(recipe, MODEL_CHOICES)
+    model = Transformer(TransformerConfig.base(tokenizer.vocab_size, **sizes))
+    longest = min(recipe["max_tokens"], model.config.max_len)
+    learned = encode_pairs(tokenizer, pairs["train"], longest, "train")
+    watched = encode_pairs(tokenizer, pairs["validation"], longest, "validation")
+
+    def batches(epoch: int) -> Sequence[Batch]:
+        seed = f"{config.seed} {epoch}"
+        shuffled = list(token_batches(learned, recipe["max_tokens"], seed=seed))
+        return tqdm(shuffled, f"epoch {epoch}", leave=False, disable=None)
+
+    history = train(
+        model.to(device),
+        batches,
+        list(token_batches(watched, recipe["max_tokens"])),
+        config,
+        folder=folder,
+        on_epoch=on_epoch,
+    )
+    translator = Translator(model.eval(), tokenizer)
+    translator.save(folder)
+    scores = measure(translator, pairs["validation"])
+    record["parameters"] = sum(p.numel() for p in model.parameters())
+    record["epochs_trained"] = len(history)
+    record["minutes"] = round(sum(epoch.seconds for epoch in history) / 60, 1)
+    record["validation"] = asdict(scores)
+    write_json(folder / RECORD, record)
+    return scores
+
+
+def measure(
+    translator: Translator, pairs: Sequence[tuple[str, str]], beam: int = 1
+) -> Scores:
+    """Translate the source sentences and compare with the target sentences.
+
+    The latter are cleaned as the tokenizer does, which no score should depend on.
+    """
+    translations = translator.translate([source for source, _ in pairs], beam)
+    clean = translator.tokenizer.clean
+    return score(translations, [clean(target) for _, target in pairs])
+
+
+def encode_pairs(
+    tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], longest: int, split: str
+) -> list[Pair]:
+    """Turn pairs of sentences into pairs of token ids; nothing is cut off.
+
+    Args:
+        tokenizer: For both languages.
+        pairs: Sentences.
+        longest: The most tokens on either side, with EOS or BOS.
+        split: Where the pairs come from, for the error.
+
+    Raises:
+        ValueError: If a sentence is longer; the message says which.
+    """
+    encoded = [tuple(tokenizer.encode(side) for side in pair) for pair in pairs]
+    for number, pair in enumerate(encoded, 1):
+        length = max(len(side) + 1 for side in pair)
+        if length > longest:
+            raise ValueError(
+                f"{split}, pair {number} must have at most {longest} tokens a side "
+                f"with the end, got {length}: cut it into shorter ones"
+            )
+    return encoded
+
+
+def read_record(folder: str | Path) -> dict[str, object]:
+    """Read the ``run.json`` of a folder.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        ValueError: If it is damaged.
+    """
+    path = Path(folder) / RECORD
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not a whole record: {error}") from error
+
+
+def _require_same_run(path: Path, record: Mapping[str, object]) -> None:
+    if not path.exists():
+        return
+    found = read_record(path.parent)
+    for name in SAME:
+        if record[name] != found.get(name):
+            raise ValueError(
+                f"{path} is of another run: {name} must be {found.get(name)}, "
+                f"got {record[name]}; choose another folder"
+            )
+
+
+def _chosen(recipe: Recipe, names: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in recipe.items() if name in names}
+
+
+def _device_name(device: str) -> str:
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def write_json(path: str | Path, content: object) -> None:
+    """Write what JSON can hold, whole or not at all."""
+    with whole_file(path) as unfinished:
+        unfinished.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

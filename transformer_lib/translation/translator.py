@@ -1,0 +1,116 @@
+"""A translator: a trained model together with the tokenizer it was trained with."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from transformer_lib.checkpoint import load_model, load_tensors, save_model
+from transformer_lib.checks import require_positive
+from transformer_lib.data.batching import pad
+from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.model import Transformer
+from transformer_lib.tokenizer import Tokenizer
+
+MODEL, TOKENIZER = "model.safetensors", "tokenizer.json"
+MAX_TOKENS = 4000  # of a batch, padding and the hypotheses of a beam counted
+
+
+class Translator:
+    """Text in, text out.
+
+    Args:
+        model: A trained encoder-decoder model; it translates on the device where it is.
+        tokenizer: The tokenizer it was trained with.
+    """
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+
+    def translate(self, sentences: Sequence[str], beam: int = 1) -> list[str]:
+        """Translate sentences, those of similar length together.
+
+        Args:
+            sentences: Each is cleaned as ``Tokenizer`` does, so that a line break in
+                one counts as a space. Any character may come, known or not.
+            beam: How many hypotheses to follow for each sentence; 1 is greedy.
+
+        Returns:
+            The translations, in the order of ``sentences``, each cleaned likewise: one
+            line. An empty sentence has an empty one.
+
+        Raises:
+            TypeError: If ``sentences`` is a single str.
+            ValueError: If a sentence has more tokens than the model has positions;
+                nothing is translated then. If ``beam`` is below 1.
+        """
+        if isinstance(sentences, str):
+            raise TypeError("sentences must be a list of str, got a str")
+        require_positive(beam=beam)
+        sources = [self._encode(*numbered) for numbered in enumerate(sentences, 1)]
+        translations = [""] * len(sources)
+        order = [i for i, source in enumerate(sources) if len(source) > 1]
+        order.sort(key=lambda i: len(sources[i]), reverse=True)
+        while order:
+            count = max(1, MAX_TOKENS // (beam * len(sources[order[0]])))
+            batch, order = order[:count], order[count:]
+            written = self._decode([sources[i] for i in batch], beam)
+            for i, ids in zip(batch, written, strict=True):
+                text = self.tokenizer.decode(ids)
+                translations[i] = self.tokenizer.clean(text)
+        return translations
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``tokenizer.json``, then ``model.safetensors``, which names the former.
+
+        Args:
+            folder: Made if it does not exist.
+        """
+        path = Path(folder) / TOKENIZER
+        self.tokenizer.save(path)
+        save_model(Path(folder) / MODEL, self.model, tokenizer=_sha256(path))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read what ``save`` wrote, the model onto the CPU.
+
+        Raises:
+            FileNotFoundError: If one of the two files is missing.
+            ValueError: If one is damaged, or the tokenizer is not the one that the
+                model was saved with.
+        """
+        model_path, tokenizer_path = Path(folder) / MODEL, Path(folder) / TOKENIZER
+        model = load_model(model_path)
+        tokenizer = Tokenizer.load(tokenizer_path)
+        expected = load_tensors(model_path)[1].get("tokenizer")
+        if _sha256(tokenizer_path) != expected:
+            raise ValueError(
+                f"{tokenizer_path} does not belong to {model_path}: its SHA-256 must "
+                f"be {expected}, got {_sha256(tokenizer_path)}"
+            )
+        return cls(model, tokenizer)
+
+    def _encode(self, number: int, sentence: str) -> list[int]:
+        """Make the token ids that the encoder reads, EOS included."""
+        ids = [*self.tokenizer.encode(sentence), self.tokenizer.eos_id]
+        if len(ids) > self.model.config.max_len:
+            raise ValueError(
+                f"sentence {number} must have at most {self.model.config.max_len} "
+                f"tokens with its end, got {len(ids)}: cut it into shorter ones"
+            )
+        return ids
+
+    def _decode(self, sources: Sequence[Sequence[int]], beam: int) -> list[list[int]]:
+        """Translate one batch of token ids, without special tokens in the result."""
+        src = pad(sources, self.tokenizer.pad_id)  # (B, S)
+        src = src.to(self.model.output.weight.device)
+        ids = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
+        if beam == 1:
+            return greedy_decode(self.model, src, **ids)
+        found = beam_search(self.model, src, beam_size=beam, **ids)
+        return [hypotheses[0].tokens for hypotheses in found]
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
