@@ -1,9 +1,7 @@
-"""Weights on disk: files written whole or not at all, and never a pickle."""
+"""Weights on disk: one file, whole or not there at all, and never a pickle."""
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,32 +10,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
-
-
-@contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
-    """Give a name to write to; the file appears at ``path`` only when it is complete.
-
-    Args:
-        path: Where the file shall be. What was there stays until then, and stays if
-            anything goes wrong: an error, a full disk, the process killed. One process
-            at a time may write there.
-
-    Yields:
-        A path in the same folder. Folders that do not exist are made. An error deletes
-        it again; what a killed process left there, the next one writes over.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        yield unfinished
-        with open(unfinished, "r+b") as file:
-            os.fsync(file.fileno())  # or a power cut could leave the name without bytes
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def save_tensors(

@@ -7,7 +7,7 @@ from typing import Self
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from transformer_lib.checkpoint import whole_file
+from transformer_lib.files import whole_file
 
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>")
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())

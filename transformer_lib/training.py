@@ -15,10 +15,10 @@ from transformer_lib.checkpoint import (
     load_tensors,
     load_weights,
     save_tensors,
-    whole_file,
 )
 from transformer_lib.checks import require_positive
 from transformer_lib.data.batching import Batch
+from transformer_lib.files import whole_file
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer
 from transformer_lib.schedule import warmup_rate
@@ -314,12 +314,12 @@ def _resume(
             optimizer.state[parameter] = {"step": step, **moments}
         load_weights(model, parts["weights"], source=path)
         torch.set_rng_state(tensors["random"])
+        ages = sum(part.startswith("recent") for part in parts)
+        recent = [parts[f"recent {age}"] for age in range(ages)]
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if device.type == "cuda" and "random cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random cuda"], device)
-    ages = sum(part.startswith("recent") for part in parts)
-    recent = [parts[f"recent {age}"] for age in range(ages)]
     _write_log(path.parent / LOG, history)
     return history, recent
 

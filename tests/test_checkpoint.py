@@ -1,0 +1,303 @@
+import errno
+import json
+import pickle
+import random
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from transformer_lib.checkpoint import (
+    average_weights,
+    load_model,
+    load_tensors,
+    load_weights,
+    save_model,
+    save_tensors,
+)
+from transformer_lib.model import Transformer, TransformerConfig
+
+V = 11
+TIED = TransformerConfig.base(V, d_model=6, num_heads=2, d_ff=5, num_layers=1)
+APART = replace(TIED, share_embeddings=False, tie_output=False, norm_first=True)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.safetensors"
+
+
+@pytest.fixture
+def model():
+    return Transformer(TIED)
+
+
+def weights_of(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def rewrite(path, **about):
+    """Say something else about the same weights."""
+    tensors, before = load_tensors(path)
+    save_tensors(path, tensors, before | about)
+
+
+# -- Tensors ---------------------------------------------------------------------------
+
+
+def test_tensors_of_any_shape_and_dtype_come_back_with_what_was_said(path):
+    tensors = {
+        "half": torch.randn(2, 3).bfloat16(),
+        "scalar": torch.tensor(5),
+        "empty": torch.empty(0, 7),
+        "flags": torch.tensor([True, False]),
+        "transposed": torch.randn(3, 2).T,
+        "trained": torch.randn(2, requires_grad=True),
+    }
+    about = {"number": 0.1 + 0.2, "text": "müde \u2028", "list": [1, None, {"a": True}]}
+    save_tensors(str(path), tensors, about)
+    found, said = load_tensors(str(path))
+    assert said == about
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        torch.testing.assert_close(found[name], tensor.detach(), rtol=0, atol=0)
+        assert found[name].dtype == tensor.dtype
+        assert not found[name].requires_grad
+
+
+def test_a_file_that_is_there_is_replaced(path):
+    for value in (1.0, 2.0):
+        save_tensors(path, {"a": torch.tensor(value)}, {"value": value})
+    tensors, about = load_tensors(path)
+    assert tensors["a"].item() == about["value"] == 2
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_json_cannot_hold_is_refused_and_nothing_is_written(path):
+    with pytest.raises(TypeError, match="set is not JSON serializable"):
+        save_tensors(path, {}, {"names": {"a"}})
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_full_disk_is_an_error_that_says_so_and_leaves_the_old_file(
+    path, monkeypatch, model
+):
+    save_model(path, model)
+    old = path.read_bytes()
+
+    def write_bytes(self, content):
+        with open(self, "wb") as file:
+            file.write(content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    with pytest.raises(OSError, match="No space left on device"):
+        save_model(path, Transformer(TIED))
+    assert list(path.parent.iterdir()) == [path]
+    assert path.read_bytes() == old
+
+
+def test_a_file_cut_off_anywhere_is_refused(path, model):
+    save_model(path, model)
+    whole = path.read_bytes()
+    for length in [0, 1, 8, *random.Random(0).sample(range(len(whole)), 60)]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=f"{path.name} is not a whole checkpoint"):
+            load_model(path)
+
+
+def test_a_header_altered_anywhere_is_refused(path, model):
+    save_model(path, model)
+    whole = path.read_bytes()
+    header = int.from_bytes(whole[:8], "little")
+    rng = random.Random(0)
+    for place in [*range(8), *rng.sample(range(8, 8 + header), 150)]:
+        altered = bytearray(whole)
+        altered[place] ^= 0x80  # no header of ours has such a byte
+        path.write_bytes(altered)
+        with pytest.raises(ValueError, match=path.name):
+            load_model(path)
+
+
+def test_a_pickle_is_refused_and_not_run(path):
+    class Bomb:
+        def __reduce__(self):
+            return exec, ("raise SystemExit('run')",)
+
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match="is not a whole checkpoint"):
+        load_model(path)
+    torch.save({"a": torch.ones(2)}, path)
+    with pytest.raises(ValueError, match="is not a whole checkpoint"):
+        load_tensors(path)
+
+
+@pytest.mark.parametrize("load", [load_tensors, load_model])
+def test_a_missing_file_is_named(path, load):
+    with pytest.raises(FileNotFoundError, match=f"no checkpoint .*{path.name}"):
+        load(path)
+
+
+# -- Models ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [TIED, APART], ids=["tied", "apart"])
+def test_a_model_comes_back_with_its_configuration_and_its_weights(path, config):
+    model = Transformer(config)
+    save_model(path, model)
+    loaded = load_model(path)
+    assert loaded.config == config
+    assert not loaded.training
+    src, tgt = torch.randint(1, V, (2, 5)), torch.randint(1, V, (2, 3))
+    assert torch.equal(loaded(src, tgt), model.eval()(src, tgt))
+
+
+def test_a_shared_table_is_written_once_and_stays_shared(path, model):
+    save_model(path, model)
+    tensors, _ = load_tensors(path)
+    assert sum(tensor.numel() for tensor in tensors.values()) == sum(
+        parameter.numel() for parameter in model.parameters()
+    )
+    loaded = load_model(path)
+    assert loaded.output.weight is loaded.tgt_embedding.table.weight
+    assert loaded.src_embedding.table is loaded.tgt_embedding.table
+
+
+def test_what_else_was_said_is_kept_beside_the_configuration(path, model):
+    save_model(path, model, seed=7, scores=[1.5])
+    _, about = load_tensors(path)
+    assert about == {"config": asdict(TIED), "seed": 7, "scores": [1.5]}
+
+
+def test_weights_keep_their_dtype_in_the_file_and_load_in_the_default_one(path, model):
+    save_model(path, model.bfloat16())
+    tensors, _ = load_tensors(path)
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.bfloat16}
+    assert {p.dtype for p in load_model(path).parameters()} == {torch.float64}
+
+
+def test_a_file_without_a_configuration_holds_no_model(path):
+    save_tensors(path, {"a": torch.ones(1)}, {})
+    with pytest.raises(ValueError, match="holds no model: it has no configuration"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (asdict(TIED) | {"rotary": True}, "rotary"),
+        (asdict(TIED) | {"num_heads": 4}, "got 6 and 4"),
+        (asdict(TIED) | {"d_model": "6"}, "'str'"),
+        ({}, "src_vocab_size"),
+        (5, "int"),
+    ],
+)
+def test_a_configuration_that_is_not_known_is_refused(path, model, config, named):
+    save_model(path, model)
+    rewrite(path, config=config)
+    with pytest.raises(ValueError, match=f"unknown configuration: .*{named}"):
+        load_model(path)
+
+
+def test_weights_of_another_configuration_are_refused_with_both_shapes(path, model):
+    save_model(path, model)
+    rewrite(path, config=asdict(replace(TIED, d_ff=7)))
+    expected = (
+        f"{path} does not fit the model: encoder.layers.0.feed_forward.w_1.weight "
+        "must have shape (7, 6), got (5, 6)"
+    )
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        load_model(path)
+
+
+def test_weights_with_other_names_are_refused(path, model):
+    save_model(path, model)
+    rewrite(path, config=asdict(APART))
+    expected = r"missing \[.*'encoder.norm.bias'.*\], unknown \[\]"
+    with pytest.raises(ValueError, match=expected):
+        load_model(path)
+
+
+# -- Weights ---------------------------------------------------------------------------
+
+
+def test_weights_are_copied_into_the_model(model):
+    other = Transformer(TIED)
+    load_weights(other, weights_of(model), source="here")
+    for ours, theirs in zip(other.parameters(), model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+        assert ours.data_ptr() != theirs.data_ptr()
+        assert ours.requires_grad
+
+
+def test_a_model_is_left_as_it_was_unless_all_weights_fit():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 5))
+    before = weights_of(model)
+    for bad in (
+        {**before, "1.bias": torch.zeros(6)},
+        {**before, "2.bias": torch.zeros(5)},
+        {name: tensor for name, tensor in before.items() if name != "1.bias"},
+    ):
+        bad["0.weight"] = torch.zeros(3, 2)
+        with pytest.raises(ValueError, match=r"here does not fit .*[12]\.bias"):
+            load_weights(model, bad, source="here")
+        for name, parameter in model.named_parameters():
+            assert torch.equal(parameter, before[name])
+
+
+def test_the_average_is_the_mean_by_hand():
+    checkpoints = [
+        {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([[5.0]])},
+        {"a": torch.tensor([3.0, 7.0]), "b": torch.tensor([[5.0]])},
+        {"a": torch.tensor([5.0, 0.0]), "b": torch.tensor([[2.0]])},
+    ]
+    averaged = average_weights(checkpoints)
+    assert {name: tensor.tolist() for name, tensor in averaged.items()} == {
+        "a": [3.0, 3.0],
+        "b": [[4.0]],
+    }
+    assert checkpoints[0]["a"].tolist() == [1, 2]
+
+
+def test_the_average_of_one_is_itself(model):
+    weights = weights_of(model)
+    for name, tensor in average_weights([weights]).items():
+        assert torch.equal(tensor, weights[name])
+
+
+def test_tied_weights_stay_tied_when_averaged(model):
+    moments = [weights_of(model), weights_of(Transformer(TIED))]
+    load_weights(model, average_weights(moments), source="the average")
+    table = model.tgt_embedding.table.weight
+    assert model.output.weight is table
+    (name,) = [name for name, p in model.named_parameters() if p is table]
+    torch.testing.assert_close(
+        table.detach(), (moments[0][name] + moments[1][name]) / 2
+    )
+
+
+def test_no_checkpoints_have_no_average():
+    with pytest.raises(ValueError, match="checkpoints must hold at least 1, got 0"):
+        average_weights([])
+
+
+def test_checkpoints_of_different_names_have_no_average():
+    with pytest.raises(ValueError, match="checkpoints must have the same names"):
+        average_weights([{"a": torch.ones(1)}, {"b": torch.ones(1)}])
+
+
+def test_the_library_never_unpickles():
+    root = Path(load_model.__code__.co_filename).parent
+    for source in root.rglob("*.py"):
+        text = source.read_text(encoding="utf-8")
+        assert not re.search(r"torch\.(load|save)\(|import pickle", text), source
+
+
+def test_metadata_is_plain_json(path, model):
+    save_model(path, model)
+    raw = path.read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    assert json.loads(header["__metadata__"]["config"]) == asdict(TIED)

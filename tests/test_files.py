@@ -1,0 +1,101 @@
+import errno
+import os
+import signal
+import stat
+
+import pytest
+
+from transformer_lib.files import whole_file
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "new" / "folder" / "file"
+    with whole_file(str(path)) as unfinished:
+        unfinished.write_text("new")
+        assert unfinished.parent == path.parent
+        assert not path.exists()
+    assert path.read_text() == "new"
+    assert names(path.parent) == ["file"]
+
+
+def test_what_was_there_stays_until_then(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with whole_file(path) as unfinished:
+        unfinished.write_text("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("old", ["old", None])
+def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path, error, old):
+    path = tmp_path / "file"
+    if old is not None:
+        path.write_text(old)
+
+    def write():
+        with whole_file(path) as unfinished:
+            unfinished.write_text("ne")
+            raise error
+
+    with pytest.raises(error):
+        write()
+    assert names(tmp_path) == (["file"] if old else [])
+    assert not old or path.read_text() == old
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_disk_that_fails_at_the_very_end_leaves_what_was_there(
+    tmp_path, monkeypatch, moment
+):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, moment, fail)
+    path = tmp_path / "file"
+    path.write_text("old")
+    with (
+        pytest.raises(OSError, match="No space left"),
+        whole_file(path) as unfinished,
+    ):
+        unfinished.write_text("new")
+    assert names(tmp_path) == ["file"]
+    assert path.read_text() == "old"
+
+
+def test_nothing_written_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "file"):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_written_over(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    child = os.fork()
+    if child == 0:
+        with whole_file(path) as unfinished:
+            unfinished.write_text("a long beginning")
+            os.kill(os.getpid(), signal.SIGKILL)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert path.read_text() == "old"
+    assert len(names(tmp_path)) == 2
+    with whole_file(path) as unfinished:
+        unfinished.write_text("new")
+    assert names(tmp_path) == ["file"]
+    assert path.read_text() == "new"
+
+
+def test_the_file_may_be_read_by_whom_the_umask_says(tmp_path):
+    old = os.umask(0o027)
+    try:
+        with whole_file(tmp_path / "file") as unfinished:
+            unfinished.write_text("new")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640

@@ -1,0 +1,110 @@
+import math
+import re
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from transformer_lib.loss import label_smoothed_loss
+
+B, T, V, PAD = 2, 5, 11, 0
+
+
+@pytest.fixture
+def logits():
+    return torch.randn(B, T, V, requires_grad=True)
+
+
+@pytest.fixture
+def targets():
+    targets = torch.randint(1, V, (B, T))
+    targets[1, 3:] = PAD
+    return targets
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_the_loss_and_its_gradient_agree_with_torch(logits, targets, smoothing):
+    ours = label_smoothed_loss(logits, targets, PAD, smoothing)
+    theirs = F.cross_entropy(
+        logits.flatten(0, 1),
+        targets.flatten(),
+        ignore_index=PAD,
+        label_smoothing=smoothing,
+        reduction="sum",
+    )
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(
+        *(torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs))
+    )
+
+
+def test_a_tenth_is_smoothed_unless_told_otherwise(logits, targets):
+    expected = label_smoothed_loss(logits, targets, PAD, 0.1)
+    assert torch.equal(label_smoothed_loss(logits, targets, PAD), expected)
+
+
+def test_one_token_by_hand():
+    # The model gives the three tokens 1/2, 1/4 and 1/4; the first is right. Smoothing
+    # by 0.3 makes the answer 0.8, 0.1 and 0.1.
+    logits = torch.tensor([[[0.5, 0.25, 0.25]]]).log()
+    loss = label_smoothed_loss(logits, torch.tensor([[0]]), pad_id=2, smoothing=0.3)
+    assert loss.item() == pytest.approx(0.8 * math.log(2) + 0.2 * math.log(4))
+
+
+def test_a_model_that_knows_nothing_is_surprised_by_log_v_at_each_real_token(targets):
+    loss = label_smoothed_loss(torch.zeros(B, T, V), targets, PAD)
+    assert loss.item() == pytest.approx((B * T - 2) * math.log(V))
+
+
+def test_the_smoothed_loss_is_lowest_where_the_model_gives_the_smoothed_answer():
+    target = torch.tensor([[3]])
+    answer = torch.full((1, 1, V), 0.1 / V)
+    answer[0, 0, 3] += 0.9
+    logits = answer.log().requires_grad_()
+    (gradient,) = torch.autograd.grad(label_smoothed_loss(logits, target, PAD), logits)
+    torch.testing.assert_close(gradient, torch.zeros(1, 1, V))
+
+
+def test_padding_costs_nothing_and_has_no_gradient(logits, targets):
+    loss = label_smoothed_loss(logits, targets, PAD)
+    loss.backward()
+    assert logits.grad[1, 3:].abs().max() == 0
+    other = logits.detach().clone()
+    other[1, 3:] += 100
+    assert torch.equal(label_smoothed_loss(other, targets, PAD), loss.detach())
+
+
+def test_a_batch_of_padding_alone_costs_zero_and_not_nan(logits):
+    loss = label_smoothed_loss(logits, torch.full((B, T), PAD), PAD)
+    loss.backward()
+    assert loss.item() == 0
+    assert logits.grad.abs().max() == 0
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_logits_too_large_for_exp_give_no_nan(logits, targets, smoothing):
+    loss = label_smoothed_loss(logits * 1e5, targets, PAD, smoothing)
+    loss.backward()
+    assert loss.isfinite()
+    assert logits.grad.isfinite().all()
+
+
+def test_sums_of_small_batches_add_up_to_the_sum_of_the_large_one(logits, targets):
+    rows = sum(label_smoothed_loss(logits[i : i + 1], targets[i : i + 1], PAD)
+               for i in range(B))  # fmt: skip
+    torch.testing.assert_close(rows, label_smoothed_loss(logits, targets, PAD))
+
+
+def test_shapes_that_do_not_fit_are_refused(logits, targets):
+    expected = (
+        "logits must have the shape of targets and one axis more, "
+        f"got ({B}, {T}, {V}) and ({B}, {T - 1})"
+    )
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        label_smoothed_loss(logits, targets[:, 1:], PAD)
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0])
+def test_smoothing_outside_zero_to_one_is_refused(logits, targets, smoothing):
+    with pytest.raises(ValueError, match=rf"smoothing must be in .*, got {smoothing}"):
+        label_smoothed_loss(logits, targets, PAD, smoothing)

@@ -1,0 +1,31 @@
+"""Files: written whole or not at all."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """Give a name to write to; the file appears at ``path`` only when it is complete.
+
+    Args:
+        path: Where the file shall be. What was there stays until then, and stays if
+            anything goes wrong: an error, a full disk, the process killed. One process
+            at a time may write there.
+
+    Yields:
+        A path in the same folder. Folders that do not exist are made. An error deletes
+        it again; what a killed process left there, the next one writes over.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        yield unfinished
+        with open(unfinished, "r+b") as file:
+            os.fsync(file.fileno())  # or a power cut could leave the name without bytes
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
