@@ -199,6 +199,7 @@ class Tokenizer:
 
     def _require_known(self, ids: Sequence[int]) -> None:
         """Refuse what the package would silently leave out."""
+        size = self.vocab_size
         for i in ids:
-            if not 0 <= i < self.vocab_size:
-                raise IndexError(f"ids must be in [0, {self.vocab_size}), got {i}")
+            if not 0 <= i < size:
+                raise IndexError(f"ids must be in [0, {size}), got {i}")

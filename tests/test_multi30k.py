@@ -1,0 +1,273 @@
+import gzip
+import hashlib
+import os
+import re
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import requests
+
+from transformer_lib.data import multi30k as module
+from transformer_lib.data.multi30k import SPLITS, download, multi30k
+from transformer_lib.tokenizer import Tokenizer
+
+SIZES = {
+    "train": 29_000,
+    "validation": 1014,
+    "test_2016": 1000,
+    "test_2017": 1000,
+    "mscoco": 461,
+}
+LINES = {
+    "en": ["A dog.", "Two\u2028lines\x85?", "", " spaces "],
+    "de": ["Ein Hund.", "Zwei Zeilen?", "", "Größe"],
+}
+REAL = os.environ.get("MULTI30K_DIR")
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch, tmp_path):
+    monkeypatch.delenv("MULTI30K_DIR", raising=False)
+    monkeypatch.setenv("NO_PROXY", "*")
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(module.pooch, "os_cache", lambda name: cache / name)
+
+
+@pytest.fixture
+def published(monkeypatch):
+    """Small files in the place of the published ones, by name."""
+    files = {}
+    for name in module.SHA256:
+        stem, language, _ = name.split(".")
+        text = "".join(f"{line}\n" for line in [*LINES[language], stem])
+        files[name] = gzip.compress(text.encode(), mtime=0)
+    sums = {name: hashlib.sha256(files[name]).hexdigest() for name in files}
+    monkeypatch.setattr(module, "SHA256", sums)
+    return files
+
+
+@pytest.fixture
+def folder(published, tmp_path):
+    folder = tmp_path / "multi30k"
+    folder.mkdir()
+    for name, content in published.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@contextmanager
+def serving(files, monkeypatch, cut_off=(), lengths_told=True):
+    """Serve the files on loopback, and give the list of the names asked for.
+
+    ``cut_off`` says after how many bytes the transfer of a file ends.
+    """
+    asked, cut_off = [], dict(cut_off)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            name = self.path.removeprefix("/")
+            asked.append(name)
+            if name not in files:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            if lengths_told:
+                self.send_header("Content-Length", str(len(files[name])))
+            self.end_headers()
+            self.wfile.write(files[name][: cut_off.get(name)])
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        monkeypatch.setattr(module, "URL", url)
+        try:
+            yield asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+# -- Reading ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("split", "stem"), SPLITS.items())
+def test_pairs_line_up_in_the_published_order(folder, split, stem):
+    pairs = multi30k(split, folder=folder)
+    expected = list(zip(LINES["en"], LINES["de"], strict=True))
+    assert pairs == [*expected, (stem, stem)]
+
+
+def test_the_languages_may_be_exchanged(folder):
+    pairs = multi30k("train", source="de", target="en", folder=str(folder))
+    assert pairs[0] == ("Ein Hund.", "A dog.")
+
+
+def test_the_environment_names_the_folder_and_an_argument_goes_first(
+    folder, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("MULTI30K_DIR", str(folder))
+    assert len(multi30k("train")) == 5
+    with pytest.raises(FileNotFoundError, match=r"empty.train\.en\.gz"):
+        multi30k("train", folder=tmp_path / "empty")
+
+
+def test_a_missing_file_is_named_and_the_message_says_what_to_run(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        multi30k("train")
+    for part in (
+        str(tmp_path / "cache"),
+        "train.en.gz is missing",
+        "`python -m transformer_lib.translation download`",
+        "MULTI30K_DIR",
+    ):
+        assert part in str(caught.value)
+
+
+def cut_off(content):
+    return content[:-5]
+
+
+def altered(content):
+    return content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
+
+
+def another(content):
+    return gzip.compress(b"Another text.\n")
+
+
+@pytest.mark.parametrize("damage", [cut_off, altered, another])
+def test_a_damaged_file_is_refused_with_both_checksums(folder, published, damage):
+    name = "val.de.gz"
+    content = damage(published[name])
+    (folder / name).write_bytes(content)
+    expected = (
+        rf"val\.de\.gz is not the published file: its SHA-256 must be "
+        rf"{module.SHA256[name]}, got {hashlib.sha256(content).hexdigest()}\. "
+        r"Delete it and fetch it again"
+    )
+    with pytest.raises(ValueError, match=expected):
+        multi30k("validation", folder=folder)
+
+
+def test_an_unknown_split_is_refused():
+    expected = "train, validation, test_2016, test_2017, mscoco, got 'test'"
+    with pytest.raises(ValueError, match=expected):
+        multi30k("test")
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_an_unknown_language_is_refused(side):
+    expected = "source and target must be one of en, de, got 'fr'"
+    with pytest.raises(ValueError, match=expected):
+        multi30k("train", **{side: "fr"})
+
+
+# -- Fetching --------------------------------------------------------------------------
+
+
+def test_download_fetches_every_file_shows_progress_and_is_then_done(
+    published, monkeypatch, tmp_path, capsys
+):
+    with serving(published, monkeypatch) as asked:
+        place = download(tmp_path / "new" / "folder")
+        assert place == tmp_path / "new" / "folder"
+        assert sorted(asked) == sorted(published)
+        assert "100%" in capsys.readouterr().err
+        assert download(str(place)) == place
+        assert len(asked) == len(published)
+    found = {path.name: path.read_bytes() for path in place.iterdir()}
+    assert found == published
+    assert len(multi30k("mscoco", folder=place)) == 5
+
+
+@pytest.mark.parametrize("variable", [True, False])
+def test_download_fills_the_folder_that_multi30k_reads(
+    published, monkeypatch, tmp_path, variable
+):
+    if variable:
+        monkeypatch.setenv("MULTI30K_DIR", str(tmp_path / "named"))
+    with serving(published, monkeypatch):
+        place = download()
+    assert place.is_relative_to(tmp_path / ("named" if variable else "cache"))
+    assert len(multi30k("train")) == 5
+
+
+@pytest.mark.parametrize("lengths_told", [True, False])
+def test_a_transfer_that_is_cut_off_is_never_taken_for_whole(
+    published, monkeypatch, tmp_path, lengths_told
+):
+    names = list(published)
+    error = requests.RequestException if lengths_told else ValueError
+    cut_off = {names[3]: 20}
+    with (
+        serving(published, monkeypatch, cut_off, lengths_told),
+        pytest.raises(error),
+    ):
+        download(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(names[:3])
+    with serving(published, monkeypatch) as asked:
+        download(tmp_path)
+    assert asked == names[3:]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == published
+
+
+def test_a_file_that_lies_there_damaged_is_fetched_anew(folder, published, monkeypatch):
+    (folder / "val.de.gz").write_bytes(published["val.de.gz"][:9])
+    with serving(published, monkeypatch) as asked:
+        download(folder)
+    assert asked == ["val.de.gz"]
+    assert len(multi30k("validation", folder=folder)) == 5
+
+
+def test_another_file_than_the_published_one_is_refused(
+    published, monkeypatch, tmp_path
+):
+    served = dict.fromkeys(published, b"<html>Not what you asked for</html>")
+    with (
+        serving(served, monkeypatch),
+        pytest.raises(ValueError, match=r"SHA256 hash .* does not match"),
+    ):
+        download(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_network_is_an_error_that_leaves_nothing(published, monkeypatch, tmp_path):
+    with serving({}, monkeypatch), pytest.raises(requests.HTTPError, match="404"):
+        download(tmp_path)
+    with pytest.raises(requests.ConnectionError):  # the server is gone
+        download(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- The real files --------------------------------------------------------------------
+
+
+def test_the_checksums_name_two_files_for_each_split():
+    names = {f"{stem}.{code}.gz" for stem in SPLITS.values() for code in ("en", "de")}
+    assert module.SHA256.keys() == names
+    for digest in module.SHA256.values():
+        assert re.fullmatch("[0-9a-f]{64}", digest)
+    assert module.URL.startswith("https://")
+
+
+@pytest.mark.skipif(
+    REAL is None, reason="set MULTI30K_DIR to a folder with the Multi30k files"
+)
+def test_the_real_captions_are_read_and_the_tokenizer_is_faithful_to_them():
+    corpus = {split: multi30k(split, folder=REAL) for split in SPLITS}
+    assert {split: len(pairs) for split, pairs in corpus.items()} == SIZES
+    first = corpus["train"][0]
+    assert first[0].startswith("Two young, White males are outside")
+    assert first[1].startswith("Zwei junge weiße Männer sind im Freien")
+    texts = [text for pairs in corpus.values() for pair in pairs for text in pair]
+    tokenizer = Tokenizer.train(texts[::20], 4000)
+    for text in texts:
+        cleaned = " ".join(text.split())
+        assert tokenizer.clean(text) == cleaned
+        assert tokenizer.decode(tokenizer.encode(text)) == cleaned
