@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from transformer_lib.checkpoint import whole_file
 from transformer_lib.data.batching import Batch, Pair, token_batches
+from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import Epoch, TrainingConfig, train
