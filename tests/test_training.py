@@ -1,0 +1,528 @@
+import csv
+import errno
+import functools
+import math
+import os
+import random
+import re
+import signal
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from transformer_lib import training
+from transformer_lib.checkpoint import load_tensors, save_model, save_tensors
+from transformer_lib.data.batching import make_batch, token_batches
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.schedule import warmup_rate
+from transformer_lib.training import (
+    Epoch,
+    TrainingConfig,
+    evaluate,
+    train,
+    train_step,
+)
+
+V, PAD = 11, 0
+MODEL = TransformerConfig.base(
+    V, d_model=4, num_heads=2, d_ff=5, num_layers=1, dropout=0.2, max_len=16
+)
+CONFIG = TrainingConfig(epochs=3, warmup_steps=4, average=2, accumulate=2)
+STATE = "training.safetensors"
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # a child that was forked has only the one
+    yield
+    torch.set_num_threads(before)
+
+
+def sequences(count, seed):
+    rng = random.Random(seed)
+    rows = [rng.choices(range(3, V), k=rng.randint(1, 6)) for _ in range(count)]
+    return [(row, row[::-1]) for row in rows]
+
+
+def batches(epoch):
+    return token_batches(sequences(14, 0), 24, seed=epoch)
+
+
+VALIDATION = list(token_batches(sequences(7, 1), 24))
+UPDATES = math.ceil(len(list(batches(1))) / CONFIG.accumulate)
+
+
+def new_model(config=MODEL):
+    torch.manual_seed(5)
+    return Transformer(config)
+
+
+def adam(model):
+    return torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+
+
+def run(folder=None, config=CONFIG, batches=batches, **callbacks):
+    model = new_model()
+    history = train(model, batches, VALIDATION, config, folder=folder, **callbacks)
+    return model, history
+
+
+@functools.cache
+def never_stopped():
+    return run()
+
+
+def untimed(history):
+    return [replace(epoch, seconds=0.0) for epoch in history]
+
+
+def assert_same(one, other):
+    """Bit for bit: the weights, and the history but for its seconds."""
+    (model, history), (other_model, other_history) = one, other
+    assert untimed(history) == untimed(other_history)
+    for ours, theirs in zip(model.parameters(), other_model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+# -- One step --------------------------------------------------------------------------
+
+
+def test_a_step_agrees_with_torchs_loss_clipping_and_adam():
+    model, twin = new_model(replace(MODEL, dropout=0.0)), new_model()
+    twin.load_state_dict(model.state_dict())
+    batch = VALIDATION[0]
+    config = replace(CONFIG, max_norm=0.01)
+    optimizer, twins = adam(model), adam(twin)
+    for rate in (0.3, 0.1):
+        loss, tokens = train_step(model, optimizer, [batch], rate, config)
+        twin.eval()
+        expected = F.cross_entropy(
+            twin(batch.src, batch.tgt[:, :-1]).flatten(0, 1),
+            batch.tgt[:, 1:].flatten(),
+            ignore_index=PAD,
+            label_smoothing=config.smoothing,
+        )
+        twins.param_groups[0]["lr"] = rate
+        twins.zero_grad()
+        expected.backward()
+        torch.nn.utils.clip_grad_norm_(twin.parameters(), 0.01)
+        twins.step()
+        assert loss / tokens == pytest.approx(expected.item())
+    assert tokens == (batch.tgt[:, 1:] != PAD).sum()
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_several_parts_are_one_update_equal_to_that_of_the_large_batch():
+    pairs = sequences(9, 2)
+    parts = [make_batch(pairs[:2]), make_batch(pairs[2:3]), make_batch(pairs[3:])]
+    results = []
+    for group in (parts, [make_batch(pairs)]):
+        model = new_model(replace(MODEL, dropout=0.0))
+        optimizer = adam(model)
+        for _ in range(3):
+            step = train_step(model, optimizer, group, 0.01, CONFIG)
+            results.append((*step, [p.grad.clone() for p in model.parameters()]))
+    for ours, large in zip(results[:3], results[3:], strict=True):
+        torch.testing.assert_close(ours, large, rtol=1e-7, atol=1e-12)
+    assert results[0][1] == sum(len(tgt) + 1 for _, tgt in pairs)
+    assert results[0][0] != results[1][0]
+
+
+def test_a_step_puts_the_model_into_training_mode_and_forgets_old_gradients():
+    results = []
+    for earlier in (0.0, 7.0):
+        model = new_model().eval()
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, earlier)
+        torch.manual_seed(0)
+        results.append(train_step(model, adam(model), VALIDATION, 0.01, CONFIG))
+        assert all(module.training for module in model.modules())
+        results.append([p.tolist() for p in model.parameters()])
+    assert results[:2] == results[2:]
+
+
+def test_longer_gradients_are_shortened_to_max_norm():
+    lengths = []
+    for max_norm in (1e9, 0.02):
+        model = new_model(replace(MODEL, dropout=0.0))
+        config = replace(CONFIG, max_norm=max_norm)
+        train_step(model, adam(model), VALIDATION, 0.01, config)
+        lengths.append(math.hypot(*(p.grad.norm().item() for p in model.parameters())))
+    assert lengths[0] > 0.1
+    assert lengths[1] == pytest.approx(0.02, rel=1e-3)
+
+
+def test_in_bf16_the_loss_is_nearly_the_same_and_the_weights_keep_their_dtype():
+    results = []
+    for bf16 in (False, True):
+        model = new_model(replace(MODEL, dropout=0.0)).float()
+        step = train_step(
+            model, adam(model), VALIDATION, 0.01, replace(CONFIG, bf16=bf16)
+        )
+        results.append(step[0])
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert results[0] != results[1]
+    assert results[0] == pytest.approx(results[1], rel=0.01)
+
+
+# -- Measuring -------------------------------------------------------------------------
+
+
+def test_evaluate_agrees_with_torch_over_all_tokens_together():
+    model = new_model()
+    model.eval()
+    logits = torch.cat([model(b.src, b.tgt[:, :-1]).flatten(0, 1) for b in VALIDATION])
+    targets = torch.cat([b.tgt[:, 1:].flatten() for b in VALIDATION])
+    loss, accuracy = evaluate(model, iter(VALIDATION))
+    expected = F.cross_entropy(logits, targets, ignore_index=PAD)
+    assert loss == pytest.approx(expected.item())
+    right = (logits.argmax(-1) == targets)[targets != PAD]
+    assert accuracy == pytest.approx(right.double().mean().item())
+
+
+@pytest.mark.parametrize("was_training", [True, False])
+def test_evaluate_is_in_eval_mode_without_gradients_and_restores_the_mode(was_training):
+    model = new_model().train(was_training)
+    seen = []
+    model.register_forward_hook(
+        lambda module, _, logits: seen.append((module.training, logits.requires_grad))
+    )
+    assert evaluate(model, VALIDATION) == evaluate(model, VALIDATION)
+    assert set(seen) == {(False, False)}
+    assert all(module.training == was_training for module in model.modules())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert torch.is_grad_enabled()
+
+
+def test_evaluate_and_training_use_the_same_masks():
+    """The future and the padding change no score, whichever of the two asks."""
+    pairs = sequences(5, 3)
+    batch = make_batch(pairs)
+    model = new_model(replace(MODEL, dropout=0.0))
+    scores = []
+    model.register_forward_hook(lambda *call: scores.append(call[-1].detach()))
+    changed = batch._replace(tgt=batch.tgt.clone())
+    changed.tgt[:, 3:] = 9
+    wider = batch._replace(src=F.pad(batch.src, (0, 3), value=PAD))
+    for variant in (batch, changed, wider):
+        evaluate(model, [variant])
+        train_step(model, adam(model), [variant], 0.0, CONFIG)
+    first = scores[0]
+    for number, other in enumerate(scores):
+        seen = 3 if number in (2, 3) else first.size(1)
+        torch.testing.assert_close(other[:, :seen], first[:, :seen])
+    assert not torch.allclose(scores[2][:, 3:], first[:, 3:])
+
+
+def test_no_batches_have_no_loss():
+    with pytest.raises(ValueError, match="at least 1 target token, got 0"):
+        evaluate(new_model(), [])
+
+
+# -- A run -----------------------------------------------------------------------------
+
+
+def test_the_record_of_a_run():
+    steps, epochs = [], []
+    _, history = run(
+        on_step=lambda step, loss: steps.append((step, loss)), on_epoch=epochs.append
+    )
+    assert history == epochs
+    assert [step for step, _ in steps] == list(range(1, 3 * UPDATES + 1))
+    for number, epoch in enumerate(history, start=1):
+        assert (epoch.epoch, epoch.step) == (number, number * UPDATES)
+        assert epoch.rate == warmup_rate(epoch.step, MODEL.d_model, warmup_steps=4)
+        assert epoch.tokens == sum(len(tgt) + 1 for _, tgt in sequences(14, 0))
+        losses = [loss for _, loss in steps[(number - 1) * UPDATES : number * UPDATES]]
+        assert min(losses) < epoch.loss < max(losses)
+        assert 0 <= epoch.validation_accuracy <= 1
+        assert epoch.seconds > 0
+
+
+def test_a_run_is_the_steps_by_hand_and_ends_with_the_mean_of_the_last_weights():
+    model = new_model()
+    torch.manual_seed(CONFIG.seed)
+    optimizer, step, ends, measured = adam(model), 0, [], []
+    for epoch in (1, 2, 3):
+        parts = list(batches(epoch))
+        for first in range(0, len(parts), 2):
+            step += 1
+            rate = warmup_rate(step, MODEL.d_model, 4)
+            train_step(model, optimizer, parts[first : first + 2], rate, CONFIG)
+        measured.append(evaluate(model, VALIDATION))
+        ends.append([p.detach().clone() for p in model.parameters()])
+    trained, history = run()
+    assert [(e.validation_loss, e.validation_accuracy) for e in history] == measured
+    for number, parameter in enumerate(trained.parameters()):
+        mean = (ends[1][number] + ends[2][number]) / 2
+        torch.testing.assert_close(parameter.detach(), mean)
+    assert trained.output.weight is trained.tgt_embedding.table.weight
+
+
+def test_training_lowers_the_loss():
+    config = replace(CONFIG, epochs=25, warmup_steps=30, accumulate=1, average=1)
+    _, history = run(config=config)
+    assert history[-1].loss < 0.8 * history[0].loss
+
+
+def test_the_seed_decides_what_dropout_drops():
+    assert_same(run(), run())
+    assert run()[1][0].loss != run(config=replace(CONFIG, seed=1))[1][0].loss
+
+
+def test_it_stops_after_patience_epochs_without_a_lower_validation_loss(monkeypatch):
+    losses = iter([5.0, 4.0, 4.5, 3.0, 3.0, 3.5, 9.0, 1.0])
+    monkeypatch.setattr(training, "evaluate", lambda *_: (next(losses), 0.0))
+    _, history = run(config=replace(CONFIG, epochs=8, patience=2))
+    assert [epoch.validation_loss for epoch in history] == [5, 4, 4.5, 3, 3, 3.5]
+
+
+def test_without_patience_it_never_stops_early(monkeypatch):
+    losses = iter([1.0, 2.0, 3.0, 4.0, 5.0])
+    monkeypatch.setattr(training, "evaluate", lambda *_: (next(losses), 0.0))
+    assert len(run(config=replace(CONFIG, epochs=5))[1]) == 5
+
+
+@pytest.mark.parametrize(
+    "name", ["epochs", "warmup_steps", "accumulate", "average", "patience"]
+)
+def test_counts_below_one_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+        TrainingConfig(**{name: 0})
+
+
+def test_an_epoch_or_a_validation_without_batches_is_refused():
+    with pytest.raises(ValueError, match=r"batches must give at least 1 .* epoch=2"):
+        run(batches=lambda epoch: batches(epoch) if epoch == 1 else [])
+    with pytest.raises(ValueError, match="validation must hold at least 1"):
+        train(new_model(), batches, [], CONFIG)
+
+
+# -- Stopped and resumed ---------------------------------------------------------------
+
+
+def killed(*arguments, prepare):
+    """Train in a child until it ends or is killed; return whether it was."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            prepare()
+            run(*arguments)
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL)
+    return status != 0
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_after(lines):
+    """Be killed after so many lines of the library's own code, wherever that is."""
+    folder = Path(training.__file__).parent
+    ours = [str(folder / f"{name}.py") for name in ("training", "checkpoint", "files")]
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if frame.f_code.co_filename not in ours:
+            return None
+        lines -= event == "line"
+        if lines < 0:
+            die()
+        return trace
+
+    sys.settrace(trace)
+
+
+def test_a_run_killed_anywhere_again_and_again_ends_as_one_never_stopped(tmp_path):
+    expected = never_stopped()
+    rng, kills = random.Random(0), 0
+    lines = 500  # an epoch is some 1,200, and as many again to resume
+    while killed(tmp_path, prepare=functools.partial(die_after, rng.randrange(lines))):
+        kills += 1
+        lines += 500
+    assert kills >= 3
+    assert_same(run(tmp_path), expected)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", STATE]
+
+
+@pytest.mark.parametrize("write", [1, 2])
+@pytest.mark.parametrize("moment", ["half written", "before the name", "after it"])
+def test_a_run_killed_while_it_writes_ends_as_one_never_stopped(
+    tmp_path, write, moment, monkeypatch
+):
+    """Each write of the state is killed in its middle, or beside its renaming."""
+
+    def prepare():
+        write_bytes, replace_, left = Path.write_bytes, Path.replace, [write]
+
+        def half(self, content):
+            left[0] -= 1
+            if left[0] == 0 and moment == "half written":
+                write_bytes(self, content[: len(content) // 2])
+                die()
+            return write_bytes(self, content)
+
+        def rename(self, target):
+            if left[0] == 0 and moment == "after it":
+                replace_(self, target)
+            if left[0] == 0:
+                die()
+            return replace_(self, target)
+
+        Path.write_bytes, Path.replace = half, rename
+
+    expected = never_stopped()
+    assert killed(tmp_path, prepare=prepare)
+    nothing_yet = write == 1 and moment != "after it"
+    assert (tmp_path / STATE).exists() != nothing_yet
+    assert_same(run(tmp_path), expected)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", STATE]
+
+
+def test_a_disk_that_is_full_loses_nothing(tmp_path, monkeypatch):
+    write_bytes, left = Path.write_bytes, [2]
+
+    def full(self, content):
+        left[0] -= 1
+        if left[0] == 0:
+            write_bytes(self, content[:100])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_bytes(self, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        run(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", STATE]
+    assert_same(run(tmp_path), never_stopped())
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])
+def test_a_run_interrupted_in_a_step_ends_as_one_never_stopped(tmp_path, stop):
+    def interrupt(step, _):
+        if step == 2 * UPDATES:
+            raise stop
+
+    with pytest.raises(stop):
+        run(tmp_path, on_step=interrupt)
+    steps = []
+    resumed = run(tmp_path, on_step=lambda step, _: steps.append(step))
+    assert steps[0] == UPDATES + 1
+    assert_same(resumed, never_stopped())
+
+
+def test_a_run_may_be_made_longer_and_asked_again(tmp_path):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    run(tmp_path, replace(CONFIG, epochs=2, patience=7))
+    expected = never_stopped()
+    assert_same(run(tmp_path), expected)
+    epochs = []
+    assert_same(run(tmp_path, on_epoch=epochs.append), expected)
+    assert epochs == []
+
+
+def test_resuming_leaves_nothing_to_the_weights_and_the_seed_before_it(tmp_path):
+    run(tmp_path, replace(CONFIG, epochs=2))
+    torch.manual_seed(99)
+    model = Transformer(MODEL)
+    history = train(model, batches, VALIDATION, CONFIG, folder=str(tmp_path))
+    assert_same((model, history), never_stopped())
+
+
+def test_early_stopping_survives_being_resumed(tmp_path, monkeypatch):
+    losses = iter([5.0, 6.0, 7.0])
+    monkeypatch.setattr(training, "evaluate", lambda *_: (next(losses), 0.0))
+    config = replace(CONFIG, epochs=9, patience=2)
+    run(tmp_path, replace(config, epochs=2))
+    assert len(run(tmp_path, config)[1]) == 3
+    assert len(run(tmp_path, config)[1]) == 3
+
+
+def test_the_log_is_csv_with_a_row_for_each_epoch(tmp_path):
+    _, history = run(tmp_path)
+    (tmp_path / "log.csv").unlink()
+    for _ in range(2):
+        run(tmp_path)  # writes it again
+        with open(tmp_path / "log.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        types = {name: type(value) for name, value in asdict(history[0]).items()}
+        read = [{name: types[name](row[name]) for name in types} for row in rows]
+        assert [Epoch(**row) for row in read] == history
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run()
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- A folder that does not fit --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 1}, "config.seed must be 0, got 1"),
+        ({"accumulate": 3}, "config.accumulate must be 2, got 3"),
+        ({"factor": 0.5}, "config.factor must be 1.0, got 0.5"),
+    ],
+)
+def test_another_way_to_train_is_refused_with_both_values(tmp_path, change, named):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    with pytest.raises(ValueError, match=f"{STATE} is of another run: {named}"):
+        run(tmp_path, replace(CONFIG, **change))
+
+
+def test_another_model_is_refused_with_both_values(tmp_path):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    model = Transformer(replace(MODEL, d_ff=7))
+    with pytest.raises(ValueError, match=r"another run: model\.d_ff must be 5, got 7"):
+        train(model, batches, VALIDATION, CONFIG, folder=tmp_path)
+
+
+def test_a_choice_that_this_version_does_not_know_is_refused(tmp_path):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    tensors, about = load_tensors(tmp_path / STATE)
+    about["training"]["momentum"] = 0.9
+    save_tensors(tmp_path / STATE, tensors, about)
+    with pytest.raises(ValueError, match=r"config\.momentum must be 0\.9, got None"):
+        run(tmp_path)
+
+
+def test_a_file_that_holds_no_training_run_is_refused(tmp_path):
+    save_model(tmp_path / STATE, new_model())
+    expected = re.escape(f"{STATE} holds no training run, but ['config']")
+    with pytest.raises(ValueError, match=expected):
+        run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "part", ["weights/", "exp_avg/", "exp_avg_sq/", "recent 1/", "random"]
+)
+def test_a_state_that_lacks_something_is_refused(tmp_path, part):
+    run(tmp_path, replace(CONFIG, epochs=2))
+    tensors, about = load_tensors(tmp_path / STATE)
+    lost = next(name for name in tensors if name.startswith(part))
+    del tensors[lost]
+    save_tensors(tmp_path / STATE, tensors, about)
+    with pytest.raises(ValueError, match=r"damaged|does not fit|same names"):
+        run(tmp_path)
+
+
+def test_a_state_that_is_cut_off_is_refused_and_left_alone(tmp_path):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    cut_off = (tmp_path / STATE).read_bytes()[:-1]
+    (tmp_path / STATE).write_bytes(cut_off)
+    with pytest.raises(ValueError, match=f"{STATE} is not a whole checkpoint"):
+        run(tmp_path)
+    assert (tmp_path / STATE).read_bytes() == cut_off
