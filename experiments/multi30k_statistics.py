@@ -1,0 +1,121 @@
+"""Count what the pages say of Multi30k: numbers, since its text may not be shipped.
+
+Run from the root of the repository, with the captions in place (`python -m
+transformer_lib.translation download`). It takes some minutes on two cores. The three
+test sets are put together here, so that each group below has enough sentences.
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU
+
+from transformer_lib.data.multi30k import SPLITS, multi30k
+from transformer_lib.files import whole_file
+from transformer_lib.translation import Translator
+
+ROOT = Path(__file__).resolve().parents[1]
+MODEL = ROOT / "models/multi30k-en-de"
+STATISTICS = ROOT / "experiments/multi30k/statistics.csv"
+TESTS = ("test_2016", "test_2017", "mscoco")
+BEAM = 5
+LENGTHS = (8, 11, 14, 19, 999)  # the most words of each group
+COUNTS = (0, 2, 10, 50, 200, 10**9)  # how often training has seen a word, at most
+FREQUENT = 8
+
+Row = tuple[str, str, int | float]
+into_words = BLEU().tokenizer  # sacreBLEU's 13a
+
+
+def corpus_rows(translator: Translator) -> Iterator[Row]:
+    """Count sentences, words and pieces of the training set."""
+    for split in SPLITS:
+        yield "pairs", split, len(multi30k(split))
+    tokenizer = translator.tokenizer
+    used = {}
+    sides = zip(*multi30k("train"), strict=True)
+    for language, sentences in zip(("en", "de"), sides, strict=True):
+        cleaned = [tokenizer.clean(sentence) for sentence in sentences]
+        changed = sum(a != b for a, b in zip(sentences, cleaned, strict=True))
+        yield "sentences changed by cleaning", language, changed
+        words = Counter(word for s in cleaned for word in into_words(s).split())
+        yield "words per sentence", language, words.total() / len(cleaned)
+        yield "different words", language, len(words)
+        yield "words seen once", language, sum(n == 1 for n in words.values())
+        cut = Counter()
+        for word, count in words.items():
+            if not word[0].isalpha():
+                continue
+            cut[min(len(tokenizer.encode(word)), 4)] += count
+        for pieces in sorted(cut):
+            name = f"{language} {pieces}"
+            yield "share of words by pieces", name, cut[pieces] / cut.total()
+        ids = Counter(i for sentence in cleaned for i in tokenizer.encode(sentence))
+        yield "tokens per sentence", language, ids.total() / len(cleaned)
+        for piece, count in ids.most_common(FREQUENT):
+            yield f"most frequent pieces, {language}", *tokenizer.pieces([piece]), count
+        used[language] = set(ids)
+    yield "pieces used", "both", len(used["en"] & used["de"])
+    yield "pieces used", "en", len(used["en"] - used["de"])
+    yield "pieces used", "de", len(used["de"] - used["en"])
+
+
+def score_rows(translator: Translator) -> Iterator[Row]:
+    """Score the translations of the test sets by length and by rarity."""
+    pairs = [pair for split in TESTS for pair in multi30k(split)]
+    translations = translator.translate([source for source, _ in pairs], BEAM)
+    references = [translator.tokenizer.clean(target) for _, target in pairs]
+    shortest = 1
+    for longest in LENGTHS:
+        chosen = [
+            i
+            for i, (source, _) in enumerate(pairs)
+            if shortest <= len(into_words(source).split()) <= longest
+        ]
+        group = f"{shortest} and more" if longest == 999 else f"{shortest} to {longest}"
+        yield "sentences by words", group, len(chosen)
+        bleu = BLEU(lowercase=True).corpus_score(
+            [translations[i] for i in chosen], [[references[i] for i in chosen]]
+        )
+        yield "BLEU by words", group, bleu.score
+        yield "length ratio by words", group, bleu.sys_len / bleu.ref_len
+        shortest = longest + 1
+
+    seen = Counter(
+        word for _, target in multi30k("train") for word in into_words(target).split()
+    )
+    wanted, found = Counter(), Counter()
+    for translation, reference in zip(translations, references, strict=True):
+        needed = Counter(into_words(reference).split())
+        right = needed & Counter(into_words(translation).split())
+        for word, count in needed.items():
+            group = next(most for most in COUNTS if seen[word] <= most)
+            wanted[group] += count
+            found[group] += right[word]
+    least = 0
+    for most in COUNTS:
+        name = "0" if most == 0 else f"{least} to {most}"
+        name = f"over {least - 1}" if most == COUNTS[-1] else name
+        yield "words by training count", name, wanted[most]
+        yield "found by training count", name, found[most] / wanted[most]
+        least = most + 1
+
+
+def main() -> None:
+    translator = Translator.load(MODEL)
+    with (
+        whole_file(STATISTICS) as unfinished,
+        open(unfinished, "w", newline="", encoding="utf-8") as file,
+    ):
+        writer = csv.writer(file)
+        writer.writerow(["table", "row", "value"])
+        for rows in (corpus_rows, score_rows):
+            for table, row, value in rows(translator):
+                exact = isinstance(value, int)
+                writer.writerow([table, row, value if exact else f"{value:.4f}"])
+
+
+if __name__ == "__main__":
+    main()
