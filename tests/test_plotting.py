@@ -13,12 +13,14 @@ from transformer_lib.plotting import (
     plot_mask,
     plot_numbers,
     plot_signed,
+    plot_tree,
     use_book_style,
 )
 
 matplotlib.use("Agg")
 T, S = 3, 5
 QUERIES, KEYS = list("abc"), list("vwxyz")
+TREE = {("a", "b"): 0.3, ("a", "c"): 0.7, ("a", "c", "d"): 0.6, ("a", "c", "e"): 0.1}
 BLOCKS = {"low": ["one", "+"], "high": ["two", "+", "three"]}
 
 
@@ -150,6 +152,7 @@ def test_no_helper_shows_or_closes_and_each_draws_where_it_is_told():
     assert plot_signed(torch.eye(2), ax=ax) is ax
     assert plot_numbers(torch.eye(2), "ab", "cd", ax) is ax
     assert plot_layer(BLOCKS, ax=ax) is ax
+    assert plot_tree(TREE, set(), ax) is ax
     assert plt.fignum_exists(figure.number)
 
 
@@ -158,6 +161,26 @@ def test_labels_must_fit():
         plot_attention(torch.zeros(T, S), QUERIES[:2], KEYS)
     with pytest.raises(ValueError, match="columns must have a label each, got 3 and 5"):
         plot_mask(torch.zeros(T, S), QUERIES, QUERIES)
+
+
+def test_a_tree_grows_to_the_right_and_names_its_probabilities():
+    ax = plot_tree(TREE, {("a", "c")})
+    places = {text.get_text(): text.get_position() for text in ax.texts}
+    assert places.keys() == {"a", "b\n0.3", "c\n0.7", "d\n0.6", "e\n0.1"}
+    assert [places[word][0] for word in ("a", "b\n0.3", "e\n0.1")] == [1, 2, 3]
+    heights = [places[word][1] for word in ("d\n0.6", "e\n0.1", "b\n0.3")]
+    assert heights == [0, -1, -2]  # the likelier above
+    assert places["c\n0.7"][1] == -0.5  # amid its children
+    blue = {text.get_text() for text in ax.texts if text.get_color() != "#888888"}
+    assert blue == {"a", "c\n0.7"}
+    assert len(ax.lines) == len(TREE)
+
+
+def test_a_tree_without_its_trunk_is_refused():
+    with pytest.raises(ValueError, match=r"kept must be nodes, got \('a', 'x'\)"):
+        plot_tree(TREE, {("a", "x")})
+    with pytest.raises(ValueError, match=r"root 'a', got \('a', 'x', 'y'\)"):
+        plot_tree({**TREE, ("a", "x", "y"): 0.1}, set())
 
 
 def test_more_than_four_lines_are_refused():

@@ -1,8 +1,9 @@
 """The book's figures: tensors and labels in, Axes out."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count, pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -206,6 +207,57 @@ def plot_lines(
         ax.plot(_array(x), _array(y), label=name)
     if len(lines) > 1:
         ax.legend(frameon=False)
+    return ax
+
+
+def plot_tree(
+    nodes: Mapping[tuple[str, ...], float],
+    kept: Collection[tuple[str, ...]],
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw beginnings of sentences as a tree that grows to the right.
+
+    Args:
+        nodes: Beginnings, as words, and their probabilities. All begin with the same
+            word, which is the root and is no node itself; every other beginning of
+            theirs is one.
+        kept: Those drawn in blue; the others are grey.
+        ax: Where to draw; a new figure, as large as the tree, without it.
+
+    Raises:
+        ValueError: If ``kept`` holds what is no node, or a node hangs on nothing.
+    """
+    if unknown := set(kept) - nodes.keys():
+        raise ValueError(f"kept must be nodes, got {unknown.pop()}")
+    children = defaultdict(list)
+    for words in sorted(nodes, key=nodes.get, reverse=True):
+        children[words[:-1]].append(words)
+    leaves, heights = count(), {}
+
+    def place(words: tuple[str, ...]) -> float:
+        below = [place(child) for child in children[words]]
+        heights[words] = sum(below) / len(below) if below else -next(leaves)
+        return heights[words]
+
+    root = next(iter(nodes))[:1]
+    place(root)
+    if lost := nodes.keys() - heights.keys():
+        raise ValueError(f"nodes must hang on the root {root[0]!r}, got {lost.pop()}")
+    if ax is None:
+        size = 1.2 * max(map(len, nodes)), 0.55 * next(leaves)
+        ax = plt.subplots(figsize=size)[1]
+    for words, y in heights.items():
+        colour = MAY_ATTEND if words in kept or words == root else "#888888"
+        look = {"boxstyle": "round", "facecolor": "white", "edgecolor": colour}
+        label = words[0] if words == root else f"{words[-1]}\n{nodes[words]:.3g}"
+        text = {"ha": "center", "va": "center", "size": 9, "color": colour}
+        ax.text(len(words), y, label, **text, bbox=look)
+        if words != root:
+            line = [heights[words[:-1]], y]
+            x = [len(words) - 1, len(words)]
+            ax.plot(x, line, color=colour, linestyle="-", linewidth=1, zorder=0)
+    ax.margins(0.08)
+    ax.axis("off")
     return ax
 
 
