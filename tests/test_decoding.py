@@ -16,9 +16,10 @@ from transformer_lib.decoding import (
     next_probabilities,
     sample,
 )
+from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
 
-B, S, PAD, BOS, EOS = 13, 7, 0, 1, 2
+B, S, PAD, BOS, EOS = 5, 7, 0, 1, 2
 SRC, TGT, MAX_LEN = 19, 11, 61
 CONFIG = TransformerConfig(
     src_vocab_size=SRC,
@@ -67,10 +68,12 @@ def rows_decoded(model):
     return counts
 
 
+@torch.no_grad()
 def by_hand(model, sentence, limit):
+    memory, memory_mask = model.encode(sentence), padding_mask(sentence, PAD)
     tokens = [BOS]
     while len(tokens) <= limit:
-        logits = model(sentence, torch.tensor([tokens]))[0, -1]
+        logits = model.decode(torch.tensor([tokens]), memory, memory_mask)[0, -1]
         logits[PAD] = -torch.inf
         tokens.append(logits.argmax().item())
         if tokens[-1] == EOS:
@@ -182,6 +185,7 @@ def test_impossible_limits_and_models_are_refused(model, src):
 # -- Beam search ---------------------------------------------------------------------
 
 
+@torch.no_grad()
 def log_prob_of(model, sentence, tokens):
     """The log-probability of these tokens, given that PAD is impossible."""
     logits = model(sentence, torch.tensor([[BOS, *tokens[:-1]]]))[0]
@@ -243,7 +247,7 @@ def test_beam_search_finds_the_same_without_the_cache(src, norm_first, positions
 def test_a_padded_batch_finds_what_single_sentences_find(model, src):
     single = [beam_search(model, alone(src, row), **IDS)[0] for row in range(B)]
     assert all(map(same, beam_search(model, src, **IDS), single))
-    assert len({len(h.tokens) for best in single for h in best}) > 3
+    assert len({len(h.tokens) for best in single for h in best}) > 2
 
 
 def test_a_beam_of_one_is_greedy_decoding(model, src):
@@ -286,8 +290,7 @@ def test_searched_sentences_leave_the_batch(model, src):
     beam_search(model, src, **IDS, on_step=steps.append)
     rows = [len(step) for step in steps]
     assert counts == [rows[0]] + [4 * number for number in rows[1:]]
-    assert rows[0] == B
-    assert rows[-1] < B
+    assert rows[0] == B > rows[-1]
 
 
 def test_every_step_is_reported(model, src):

@@ -2,7 +2,6 @@
 
 import math
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -110,10 +109,11 @@ def check_attention(
     require_boolean(mask=mask)
     scores_shape = (*query.shape[:-1], key.size(-2))  # what query @ key^T will have
     try:
-        fits = torch.broadcast_shapes(mask.shape, scores_shape) == scores_shape
+        mask.expand(scores_shape)
+        fits = mask.dim() >= 2
     except RuntimeError:
         fits = False
-    if not fits or mask.dim() < 2:
+    if not fits:
         raise ValueError(
             f"mask must broadcast to the scores, got {tuple(mask.shape)} "
             f"and {scores_shape}"

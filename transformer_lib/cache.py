@@ -18,7 +18,8 @@ class KeysAndValues:
     def select(self, rows: Tensor) -> None:
         """Keep only these rows of the batch, in this order; a row may come twice."""
         if self.k is not None:
-            self.k, self.v = self.k[rows], self.v[rows]
+            self.k = self.k.index_select(0, rows)
+            self.v = self.v.index_select(0, rows)
 
 
 class SelfAttentionCache(KeysAndValues):
@@ -127,12 +128,15 @@ class DecoderCache:
         """The number of target positions kept, which is the next token's position."""
         return self.layers[0][0].length
 
-    def select(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor, *, same_memory: bool = False) -> None:
         """Keep only these rows of the batch, in this order; a row may come twice.
 
         Args:
             rows: Row numbers, shape (rows).
+            same_memory: True says that every row gets a row with the same memory as
+                before, so that what is kept of it can stay.
         """
         for self_attention, cross_attention in self.layers:
             self_attention.select(rows)
-            cross_attention.select(rows)
+            if not same_memory:
+                cross_attention.select(rows)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -305,14 +306,20 @@ class Prefixes:
         """Write one more token to every prefix, shape (rows)."""
         self.tokens = torch.cat([self.tokens, tokens[:, None]], dim=1)
 
-    def select(self, rows: Tensor) -> None:
-        """Keep only these rows, in this order; a row may come twice."""
+    def select(self, rows: Tensor, *, same_memory: bool = False) -> None:
+        """Keep only these rows, in this order; a row may come twice.
+
+        Args:
+            rows: Row numbers, shape (rows).
+            same_memory: True says that every row gets one of the same sentence.
+        """
         self.tokens = self.tokens[rows]
-        self.memory_mask = self.memory_mask[rows]
-        if self.cache is None:
+        if not same_memory:
+            self.memory_mask = self.memory_mask[rows]
+        if self.cache is not None:  # which holds all that is ever read of the memory
+            self.cache.select(rows, same_memory=same_memory)
+        elif not same_memory:
             self.memory = self.memory[rows]
-        else:  # which holds all that is ever read of the memory
-            self.cache.select(rows)
 
 
 def _write(
@@ -362,15 +369,14 @@ def extend(log_probs: Tensor, logits: Tensor, number: int) -> list[list[Extensio
         For each sentence its extensions, the likeliest first; fewer than ``number`` if
         there are no more.
     """
-    # Nothing beyond the best of each row can be among the best of the sentence.
-    best, tokens = logits.topk(min(number, logits.size(1) - 1))  # (rows, best)
-    steps = best - logits.logsumexp(dim=1, keepdim=True)  # (rows, best)
-    sums = log_probs.view(-1, 1) + steps  # (rows, best)
-    sums = sums.view(len(log_probs), -1)  # (sentences, width * best)
-    sums, places = sums.topk(min(number, sums.size(1)))  # (sentences, number)
-    tokens = tokens.view(len(log_probs), -1).gather(1, places)  # (sentences, number)
-    firsts = torch.arange(0, len(logits), log_probs.size(1), device=logits.device)
-    rows = firsts[:, None] + places // best.size(1)  # (sentences, number)
+    width, vocab_size = log_probs.size(1), logits.size(1)
+    number = min(number, width * (vocab_size - 1))  # PAD extends nothing
+    sums = log_probs.view(-1, 1) + logits.log_softmax(dim=1)  # (rows, tgt_vocab_size)
+    sums = sums.view(-1, width * vocab_size)  # (sentences, width * tgt_vocab_size)
+    sums, places = sums.topk(number)  # (sentences, number)
+    firsts = torch.arange(0, len(logits), width, device=logits.device)[:, None]
+    rows = firsts + places // vocab_size  # (sentences, number)
+    tokens = places % vocab_size  # (sentences, number)
     columns = zip(sums.tolist(), rows.tolist(), tokens.tolist(), strict=True)
     return [[Extension(*x) for x in zip(*column, strict=True)] for column in columns]
 
@@ -393,9 +399,10 @@ def _search(
             return Hypothesis(tokens, log_prob, score, ended=True)
         return Hypothesis([*tokens, token], log_prob, score, ended=False)
 
+    tensor = partial(torch.tensor, device=prefixes.tokens.device)
     found: list[list[Hypothesis]] = [[] for _ in limits]
     sentences = list(range(len(limits)))  # those still searched
-    log_probs = torch.zeros(len(limits), 1, device=prefixes.tokens.device)
+    log_probs = tensor([[0.0]] * len(limits))  # (sentences, width)
     while sentences:
         extensions = extend(log_probs, prefixes.next_logits(), 2 * beam_size)
         length = prefixes.tokens.size(1)  # with the new token, without BOS
@@ -413,15 +420,13 @@ def _search(
                 survivors += going_on
         if on_step is not None:
             on_step(step)
+        if searched:
+            sums, rows, tokens = zip(*survivors, strict=True)
+            same_memory = (len(rows), searched) == (len(prefixes.tokens), sentences)
+            prefixes.select(tensor(rows), same_memory=same_memory)
+            prefixes.append(tensor(tokens))
+            log_probs = tensor(sums).view(len(searched), -1)
         sentences = searched
-        if sentences:
-            sums, rows, tokens = (
-                torch.tensor(column, device=prefixes.tokens.device)
-                for column in zip(*survivors, strict=True)
-            )
-            prefixes.select(rows)
-            prefixes.append(tokens)
-            log_probs = sums.view(len(sentences), -1)
     return [
         sorted(hypotheses, key=lambda h: (h.ended, h.score), reverse=True)[:beam_size]
         for hypotheses in found

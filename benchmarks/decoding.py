@@ -1,0 +1,179 @@
+"""Tokens per second while decoding: ours, Hugging Face's Marian and torch.nn.
+
+    pip install -r benchmarks/requirements.txt
+    python benchmarks/decoding.py
+
+16 sentences of 15 to 20 tokens, random weights, a vocabulary of 8,000, and exactly 60
+new tokens for each sentence: nothing ends early, since EOS is never written. Marian
+runs ``generate`` with its key/value cache; torch.nn.Transformer has none and reads the
+prefix anew for every token, as does ours without its cache. All sides run in one
+process on one thread, one after the other in every round, and the table gives the
+median rate and the median over the rounds of ours divided by theirs.
+"""
+
+import argparse
+import platform
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+import transformers
+from against_torch import SIZES, TorchTransformer
+from torch import Tensor
+
+from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.model import Transformer, TransformerConfig
+
+SENTENCES, NEW_TOKENS, VOCABULARY, BEAM = 16, 60, 8000, 4
+PAD, BOS = 0, 1
+NEVER = PAD  # as EOS: our decoding never writes it
+
+
+def batch() -> Tensor:
+    """Source ids, shape (SENTENCES, 20); lengths from 15 to 20."""
+    src = torch.randint(2, VOCABULARY, (SENTENCES, 20))
+    lengths = 15 + torch.arange(SENTENCES) % 6
+    return src.masked_fill(torch.arange(20) >= lengths[:, None], PAD)
+
+
+def marian(config: TransformerConfig) -> transformers.MarianMTModel:
+    """Marian with the sizes of ours; its generation never looks for EOS."""
+    theirs = transformers.MarianMTModel(
+        transformers.MarianConfig(
+            vocab_size=VOCABULARY,
+            d_model=config.d_model,
+            encoder_layers=config.num_layers,
+            decoder_layers=config.num_layers,
+            encoder_attention_heads=config.num_heads,
+            decoder_attention_heads=config.num_heads,
+            encoder_ffn_dim=config.d_ff,
+            decoder_ffn_dim=config.d_ff,
+            activation_function="relu",
+            max_position_embeddings=config.max_len,
+            scale_embedding=True,
+            pad_token_id=PAD,
+            bos_token_id=None,
+            eos_token_id=None,
+            forced_eos_token_id=None,
+            decoder_start_token_id=BOS,
+        )
+    )
+    return theirs.eval()
+
+
+def marian_decoding(model: transformers.MarianMTModel, src: Tensor, beams: int):
+    def run() -> None:
+        written = model.generate(
+            src,
+            attention_mask=(src != PAD).long(),
+            num_beams=beams,
+            do_sample=False,
+            max_new_tokens=NEW_TOKENS,
+            use_cache=True,
+        )
+        assert written.shape == (SENTENCES, 1 + NEW_TOKENS)
+
+    return run
+
+
+def torch_decoding(model: TorchTransformer, src: Tensor) -> Callable[[], None]:
+    around, padding = model.around, src == PAD
+
+    @torch.inference_mode()
+    def run() -> None:
+        model.eval()
+        encoder, decoder = model.transformer.encoder, model.transformer.decoder
+        source = around.src_positions(around.src_embedding(src))
+        memory = encoder(source, src_key_padding_mask=padding)
+        tgt = torch.full((SENTENCES, 1), BOS)
+        for _ in range(NEW_TOKENS):
+            hidden = decoder(
+                around.tgt_positions(around.tgt_embedding(tgt)),
+                memory,
+                tgt_mask=torch.ones(2 * tgt.shape[1:], dtype=torch.bool).triu(1),
+                tgt_is_causal=True,
+                memory_key_padding_mask=padding,
+            )
+            tokens = around.output(hidden[:, -1:]).argmax(dim=-1)
+            tgt = torch.cat([tgt, tokens], dim=1)
+
+    return run
+
+
+def decoders(config: TransformerConfig) -> dict[str, Callable[[], None]]:
+    """Everything to be measured, by its column in the table."""
+    src = batch()
+    ours, theirs = Transformer(config), marian(config)
+    limits = {"bos_id": BOS, "eos_id": NEVER, "max_len": NEW_TOKENS}
+
+    def greedy(use_cache: bool) -> None:
+        written = greedy_decode(ours, src, **limits, use_cache=use_cache)
+        assert [len(tokens) for tokens in written] == [NEW_TOKENS] * SENTENCES
+
+    def beam() -> None:
+        found = beam_search(ours, src, **limits, beam_size=BEAM)
+        assert all(len(h.tokens) == NEW_TOKENS for best in found for h in best)
+
+    return {
+        "greedy": lambda: greedy(use_cache=True),
+        "Marian greedy": marian_decoding(theirs, src, 1),
+        "beam": beam,
+        "Marian beam": marian_decoding(theirs, src, BEAM),
+        "no cache": lambda: greedy(use_cache=False),
+        "torch.nn": torch_decoding(TorchTransformer(config), src),
+    }
+
+
+def compare(config: TransformerConfig, rounds: int) -> str:
+    """Measure all of them, interleaved; one row of the table."""
+    runs = decoders(config)
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(1 + rounds):  # the first is for warming up
+        for name, run in runs.items():
+            start = time.process_time()
+            run()
+            if number > 0:
+                seconds[name].append(time.process_time() - start)
+
+    def rate(name: str) -> str:
+        return f"{SENTENCES * NEW_TOKENS / statistics.median(seconds[name]):,.0f}"
+
+    def ratio(ours: str, theirs: str) -> str:
+        pairs = zip(seconds[theirs], seconds[ours], strict=True)
+        return f"{statistics.median(a / b for a, b in pairs):.2f}"
+
+    layers = f"{config.num_layers} + {config.num_layers}"
+    cells = [config.d_model, config.d_ff, layers, *map(rate, runs)]
+    cells += [
+        ratio("greedy", "Marian greedy"),
+        ratio("beam", "Marian beam"),
+        ratio("greedy", "no cache"),
+        ratio("greedy", "torch.nn"),
+    ]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9, help="for each size")
+    parser.add_argument("--width", type=int, help="this d_model only")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}, "
+          f"Python {platform.python_version()}, {platform.machine()}\n")  # fmt: skip
+    print("| d_model | d_ff | layers | greedy | Marian greedy | beam | Marian beam "
+          "| no cache | torch.nn | greedy : Marian | beam : Marian "
+          "| greedy : no cache | greedy : torch.nn |")  # fmt: skip
+    print("|---" * 13 + "|")
+    for sizes in SIZES:
+        if arguments.width in (None, sizes["d_model"]):
+            config = TransformerConfig.base(
+                VOCABULARY, dropout=0.0, max_len=128, **sizes
+            )
+            print(compare(config, arguments.rounds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
