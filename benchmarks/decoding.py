@@ -8,7 +8,8 @@ new tokens for each sentence: nothing ends early, since EOS is never written. Ma
 runs ``generate`` with its key/value cache; torch.nn.Transformer has none and reads the
 prefix anew for every token, as does ours without its cache. All sides run in one
 process on one thread, one after the other in every round, and the table gives the
-median rate and the median over the rounds of ours divided by theirs.
+median rate and the median over the rounds of ours divided by theirs. Times are those of
+the processor, so that other programs disturb them less.
 """
 
 import argparse
@@ -62,7 +63,9 @@ def marian(config: TransformerConfig) -> transformers.MarianMTModel:
     return theirs.eval()
 
 
-def marian_decoding(model: transformers.MarianMTModel, src: Tensor, beams: int):
+def marian_decoding(
+    model: transformers.MarianMTModel, src: Tensor, beams: int
+) -> Callable[[], None]:
     def run() -> None:
         written = model.generate(
             src,
