@@ -46,9 +46,8 @@ def corpus_rows(translator: Translator) -> Iterator[Row]:
         yield "words seen once", language, sum(n == 1 for n in words.values())
         cut = Counter()
         for word, count in words.items():
-            if not word[0].isalpha():
-                continue
-            cut[min(len(tokenizer.encode(word)), 4)] += count
+            if word[0].isalpha():
+                cut[min(len(tokenizer.encode(word)), 4)] += count
         for pieces in sorted(cut):
             name = f"{language} {pieces}"
             yield "share of words by pieces", name, cut[pieces] / cut.total()
@@ -62,9 +61,23 @@ def corpus_rows(translator: Translator) -> Iterator[Row]:
     yield "pieces used", "de", len(used["de"] - used["en"])
 
 
+def precision_rows(translator: Translator) -> Iterator[Row]:
+    """Count how often the last digits tip a translation."""
+    sentences = [source for source, _ in multi30k("validation")]
+    single = translator.translate(sentences)
+    translator.model.double()
+    double = translator.translate(sentences)
+    translator.model.float()
+    changed = sum(a != b for a, b in zip(single, double, strict=True))
+    yield "greedy translations changed by float64", "validation", changed
+
+
 def score_rows(translator: Translator) -> Iterator[Row]:
     """Score the translations of the test sets by length and by rarity."""
     pairs = [pair for split in TESTS for pair in multi30k(split)]
+    for split in TESTS:
+        words = sum(len(into_words(target).split()) for _, target in multi30k(split))
+        yield "words in references", split, words
     translations = translator.translate([source for source, _ in pairs], BEAM)
     references = [translator.tokenizer.clean(target) for _, target in pairs]
     shortest = 1
@@ -111,7 +124,7 @@ def main() -> None:
     ):
         writer = csv.writer(file)
         writer.writerow(["table", "row", "value"])
-        for rows in (corpus_rows, score_rows):
+        for rows in (corpus_rows, precision_rows, score_rows):
             for table, row, value in rows(translator):
                 exact = isinstance(value, int)
                 writer.writerow([table, row, value if exact else f"{value:.4f}"])
