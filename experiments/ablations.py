@@ -10,7 +10,6 @@ numbers.
 """
 
 import argparse
-import csv
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tables import add, read
 from torch import Tensor
 
 from transformer_lib.attention import MultiHeadAttention, fused_attention
@@ -37,7 +37,6 @@ INTERVAL = 25  # updates between two rows
 
 BASELINE = {"d_model": 64, "num_heads": 4, "d_ff": 128, "num_layers": 2, "dropout": 0.0}
 BASELINE |= {"share_embeddings": True, "tie_output": True, "max_len": 64}
-DEEP = {"d_model": 32, "d_ff": 64, "num_layers": 6}
 
 
 def unscaled_attention(
@@ -86,10 +85,10 @@ class Run:
     variant: str
     changes: dict[str, Any] = field(default_factory=dict)
     alter: Callable[[Transformer], None] = lambda model: None
-    peak: float = 0.005
+    peak: float = 0.0075
     warm_up: bool = True
     warmup_steps: int = 100
-    steps: int = 400
+    steps: int = 250
     smoothing: float = 0.1
 
     def rate(self, step: int) -> float:
@@ -100,34 +99,25 @@ class Run:
         return self.peak * warmup_rate(step, 1, self.warmup_steps) / highest
 
 
-def norm_runs() -> list[Run]:
-    """Norm placement against warm-up, at two peaks, in a deep and thin model."""
+def warm_up_runs(peak: float) -> list[Run]:
+    """Norm placement against warm-up, in a model of twice the layers."""
     return [
         Run(
-            "warm-up",
-            f"{norm}-norm, {'with' if warm_up else 'without'} warm-up, peak {peak}",
-            DEEP | {"norm_first": norm == "pre"},
+            f"warm-up to {peak}",
+            f"{norm}-norm, {'with' if warm_up else 'without'} warm-up",
+            {"num_layers": 4, "norm_first": norm == "pre"},
             peak=peak,
             warm_up=warm_up,
-            warmup_steps=50,
+            warmup_steps=75,
             steps=200,
         )
-        for peak in (0.002, 0.008)
         for norm in ("post", "pre")
         for warm_up in (True, False)
     ]
 
 
-def length_runs() -> list[Run]:
-    """Positions, trained for longer, then asked for longer sentences."""
-    layouts = ("interleaved", "concatenated", "learned")
-    return [
-        Run("length", layout, {"positions": layout}, steps=800) for layout in layouts
-    ]
-
-
 RUNS = [
-    *norm_runs(),
+    *warm_up_runs(peak=0.005),
     Run("baseline", "baseline"),
     Run("norm", "pre-norm", {"norm_first": True}),
     Run("sqrt(d_k)", "missing", alter=without_score_scale),
@@ -138,7 +128,11 @@ RUNS = [
     Run("embeddings", "separate", {"share_embeddings": False, "tie_output": False}),
     Run("smoothing", "0", smoothing=0.0),
     *(Run("heads", str(heads), {"num_heads": heads}) for heads in (1, 2, 8)),
-    *length_runs(),
+    *(
+        Run("length", layout, {"positions": layout}, steps=500)
+        for layout in ("interleaved", "learned")
+    ),
+    *warm_up_runs(peak=0.001),
 ]
 
 
@@ -270,25 +264,6 @@ def length_rows(run: Run, seed: int, model: Transformer, corpus: Corpus) -> list
             numbers["beyond_right"] += int(right[:, trained:].sum())
         rows.append({"variant": run.variant, "seed": seed, "words": words, **numbers})
     return rows
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    """Read a table; one that is not there is empty."""
-    if not path.exists():
-        return []
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def add(path: Path, rows: Sequence[dict]) -> None:
-    """Add rows to a table, all or none."""
-    rows = [*read(path), *rows]
-    unfinished = path.with_suffix(".part")
-    with open(unfinished, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    unfinished.replace(path)
 
 
 def main(

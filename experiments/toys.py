@@ -7,16 +7,16 @@ the table is not run again.
 """
 
 import argparse
-import csv
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
+from tables import add, read
 from torch import Tensor
 
-from transformer_lib.data.batching import Pair, make_batch, token_batches
-from transformer_lib.data.toy import TASKS, toy_pairs
+from transformer_lib.data.batching import Batch, Pair, make_batch, token_batches
+from transformer_lib.data.toy import SPECIAL_IDS, toy_pairs
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.inspection.recording import record_attention
 from transformer_lib.model import Transformer, TransformerConfig
@@ -24,6 +24,7 @@ from transformer_lib.training import Epoch, TrainingConfig, train
 
 HERE = Path(__file__).parent
 SEEDS = (1, 2, 3)
+EPOCHS = {"copy": 12, "reverse": 12, "sort": 16}
 LONGEST = 8  # symbols
 CROSS = "decoder.layers.0.cross_attention"  # its one head has to do it all
 
@@ -31,7 +32,7 @@ CROSS = "decoder.layers.0.cross_attention"  # its one head has to do it all
 def train_toy(
     task: str,
     seed: int,
-    epochs: int = 12,
+    epochs: int,
     on_epoch: Callable[[Transformer, Epoch], None] = lambda model, epoch: None,
 ) -> tuple[Transformer, list[Epoch]]:
     """Train one layer with one head on a thousand new sequences an epoch."""
@@ -53,7 +54,7 @@ def train_toy(
     history = train(
         model, batches, validation, how, on_epoch=lambda epoch: on_epoch(model, epoch)
     )
-    return model.eval(), history
+    return model, history
 
 
 def held_out(task: str, count: int, seed: int) -> list[Pair]:
@@ -73,81 +74,103 @@ def exact_share(model: Transformer, pairs: Sequence[Pair]) -> float:
 
 
 @torch.no_grad()
+def cross_weights(model: Transformer, batch: Batch) -> Tensor:
+    """Record which source position each answered symbol looks at, shape (B, T, S).
+
+    Row t has read symbol t - 1 of the answer (BOS at 0) and must write symbol t, the
+    last row EOS.
+    """
+    with record_attention(model) as maps:
+        model(batch.src, batch.tgt[:, :-1])
+    return maps[CROSS][:, 0]  # (B, T, S)
+
+
 def pattern_weights(model: Transformer, pairs: Sequence[Pair]) -> Tensor:
     """Give the weight of each answered symbol's own place in the source.
 
-    Position t of the decoder reads symbol t - 1 of the answer (BOS at 0) and must write
-    symbol t: that is the row which should look at ``src.index(tgt[t])``, position
-    n - 1 - t of n symbols when reversing.
+    Symbol t stands at ``src.index(tgt[t])``: in n symbols to reverse, at n - 1 - t.
 
     Returns:
-        A weight in [0, 1] for each symbol of each answer; the row that writes EOS is
-        left out. One dimension.
+        A weight in [0, 1] for each symbol of each answer, in one dimension; the row
+        that writes EOS is left out.
     """
     batch = make_batch(pairs)
-    with record_attention(model) as maps:
-        model(batch.src, batch.tgt[:, :-1])
     answers = batch.tgt[:, 1:, None]  # (B, T, 1)
-    place = (batch.src[:, None] == answers) & (answers > 2)  # (B, T, S)
-    return maps[CROSS][:, 0][place]  # one for each symbol
+    place = (batch.src[:, None] == answers) & (answers >= SPECIAL_IDS)  # (B, T, S)
+    return cross_weights(model, batch)[place]
 
 
-def toy_rows(task: str, seed: int, epochs: int = 12, tests: int = 2000) -> list[dict]:
+def toy_rows(
+    task: str, seed: int, epochs: int, tests: int = 2000
+) -> tuple[Transformer, list[dict]]:
     """Train one toy; a row for each epoch, and one for the averaged weights."""
     began = time.process_time()
     rows = []
 
-    def record(model: Transformer, epoch: Epoch, weights: str, pairs) -> None:
-        was_training = model.training
-        looked = pattern_weights(model.eval(), pairs)
-        rows.append(
-            {
-                "task": task,
-                "seed": seed,
-                "weights": weights,
-                "epoch": epoch.epoch,
-                "step": epoch.step,
-                "train_loss": f"{epoch.loss:.5f}",
-                "validation_loss": f"{epoch.validation_loss:.5f}",
-                "exact": f"{exact_share(model, pairs):.4f}",
-                "sequences": len(pairs),
-                "on_pattern": f"{looked.mean().item():.4f}",
-                "least_on_pattern": f"{looked.min().item():.4f}",
-                "cpu_seconds": f"{time.process_time() - began:.1f}",
-            }
-        )
-        model.train(was_training)
+    def record(model: Transformer, pairs: Sequence[Pair], **about) -> None:
+        looked = pattern_weights(model, pairs)
+        about |= {
+            "exact": f"{exact_share(model, pairs):.4f}",
+            "sequences": len(pairs),
+            "on_pattern": f"{looked.mean().item():.4f}",
+            "least_on_pattern": f"{looked.min().item():.4f}",
+            "cpu_seconds": f"{time.process_time() - began:.1f}",
+        }
+        rows.append({"task": task, "seed": seed, **about})
 
-    validation = held_out(task, 500, seed=0)
-    model, history = train_toy(
-        task, seed, epochs, lambda *now: record(*now, "epoch", validation)
-    )
-    record(model, history[-1], "average", held_out(task, tests, seed=1))
-    return rows
+    def on_epoch(model: Transformer, epoch: Epoch) -> None:
+        record(
+            model,
+            held_out(task, 500, seed=0),
+            weights="epoch",
+            epoch=epoch.epoch,
+            step=epoch.step,
+            train_loss=f"{epoch.loss:.5f}",
+            validation_loss=f"{epoch.validation_loss:.5f}",
+        )
+
+    model, history = train_toy(task, seed, epochs, on_epoch)
+    last = {"epoch": epochs, "step": history[-1].step}
+    losses = {"train_loss": "", "validation_loss": ""}
+    record(model, held_out(task, tests, seed=1), weights="average", **last, **losses)
+    return model, rows
+
+
+def map_rows(task: str, model: Transformer) -> list[dict]:
+    """Spell out the attention map of one sequence; a row for each weight."""
+    pairs = [pair for pair in held_out(task, 100, seed=1) if len(pair[0]) == LONGEST]
+    batch = make_batch(pairs[:1])
+    return [
+        {
+            "task": task,
+            "row": t,
+            "writes": batch.tgt[0, t + 1].item(),
+            "column": s,
+            "looks_at": batch.src[0, s].item(),
+            "weight": f"{weight:.4f}",
+        }
+        for t, row in enumerate(cross_weights(model, batch)[0].tolist())
+        for s, weight in enumerate(row)
+    ]
 
 
 def main(
-    tasks: Sequence[str] = tuple(TASKS),
     seeds: Sequence[int] = SEEDS,
-    path: Path = HERE / "toys.csv",
-    **sizes: int,
+    folder: Path = HERE,
+    epochs: Mapping[str, int] = EPOCHS,
 ) -> None:
     """Train what is not in the table yet, and write it there."""
-    rows = []
-    if path.exists():
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    for task in tasks:
+    curves, maps = folder / "toys.csv", folder / "toy_maps.csv"
+    for task in epochs:
         for seed in seeds:
-            if (task, str(seed)) in {(row["task"], str(row["seed"])) for row in rows}:
+            if (task, str(seed)) in {
+                (row["task"], row["seed"]) for row in read(curves)
+            }:
                 continue
-            rows += toy_rows(task, seed, **sizes)
-            unfinished = path.with_suffix(".part")
-            with open(unfinished, "w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
-            unfinished.replace(path)
+            model, rows = toy_rows(task, seed, epochs[task])
+            if seed == seeds[0]:
+                add(maps, map_rows(task, model))
+            add(curves, rows)
             print(*rows[-1].values(), flush=True)
 
 
