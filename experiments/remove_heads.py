@@ -1,0 +1,118 @@
+"""What each attention head is worth: remove it, translate, and count BLEU again.
+
+Run from the root of the repository, with the captions in place (`python -m
+transformer_lib.translation download`). It takes some minutes on one core. A row that
+is in the table is not computed again, so a run that was stopped goes on; after another
+training, delete the table.
+
+Rows: nothing removed; each head by itself; all heads of a layer; all of a kind.
+"""
+
+import argparse
+import csv
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from transformer_lib.attention import MultiHeadAttention, fused_attention
+from transformer_lib.data.multi30k import multi30k
+from transformer_lib.files import whole_file
+from transformer_lib.model import Transformer
+from transformer_lib.translation import Translator
+from transformer_lib.translation.run import measure
+
+ROOT = Path(__file__).resolve().parents[1]
+MODEL = ROOT / "models/multi30k-en-de"
+TABLE = ROOT / "experiments/multi30k/remove_heads.csv"
+COLUMNS = ("kind", "layer", "head", "bleu")
+
+Place = tuple[str, str, str]  # kind, layer, head: a number or "all"
+NOTHING = ("none", "none", "none")
+
+
+def attention_layers(model: Transformer) -> dict[str, list[MultiHeadAttention]]:
+    """Sort the attention layers by kind, first to last."""
+    decoder = model.decoder.layers
+    return {
+        "encoder": [layer.self_attention for layer in model.encoder.layers],
+        "decoder": [layer.self_attention for layer in decoder],
+        "cross": [layer.cross_attention for layer in decoder],
+    }
+
+
+def places(model: Transformer) -> Iterator[Place]:
+    """Name what is removed, row by row."""
+    yield NOTHING
+    for kind, layers in attention_layers(model).items():
+        for number, layer in enumerate(layers):
+            for head in range(layer.num_heads):
+                yield kind, str(number), str(head)
+            yield kind, str(number), "all"
+        yield kind, "all", "all"
+
+
+def remove(model: Transformer, place: Place) -> None:
+    """Set the output of some heads to zero; all others are as they were."""
+    kind, layer, head = place
+    for name, layers in attention_layers(model).items():
+        for number, attention in enumerate(layers):
+            if name == kind and layer in ("all", str(number)):
+                attention.attend = without(slice(None) if head == "all" else int(head))
+            else:
+                attention.attend = fused_attention
+
+
+def without(heads: int | slice):
+    """Attend as always, and then silence these heads."""
+
+    def attend(*inputs) -> Tensor:
+        outputs = fused_attention(*inputs)  # (B, H, T, d_k)
+        outputs[:, heads] = 0.0
+        return outputs
+
+    return attend
+
+
+def read_table(path: Path) -> dict[Place, float]:
+    """Read the rows so far; none if there is no table."""
+    if not path.exists():
+        return {}
+    with open(path, newline="", encoding="utf-8") as file:
+        return {
+            (row["kind"], row["layer"], row["head"]): float(row["bleu"])
+            for row in csv.DictReader(file)
+        }
+
+
+def write_table(path: Path, table: dict[Place, float]) -> None:
+    """Write all rows, whole or not at all."""
+    with (
+        whole_file(path) as unfinished,
+        open(unfinished, "w", newline="", encoding="utf-8") as file,
+    ):
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows((*place, bleu) for place, bleu in table.items())
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--model", type=Path, default=MODEL, help="folder")
+    parser.add_argument("--output", type=Path, default=TABLE, help="CSV file")
+    parser.add_argument("--sentences", type=int, help="only the first so many")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    translator = Translator.load(options.model)
+    pairs = multi30k("validation")[: options.sentences]
+    table = read_table(options.output)
+    for place in tqdm([p for p in places(translator.model) if p not in table]):
+        remove(translator.model, place)
+        table[place] = round(measure(translator, pairs).bleu, 2)
+        write_table(options.output, table)
+
+
+if __name__ == "__main__":
+    main()
