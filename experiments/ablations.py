@@ -220,7 +220,8 @@ def train_run(run: Run, seed: int, corpus: Corpus) -> tuple[Transformer, list[di
     rows = []
     for start in range(0, run.steps, INTERVAL):
         total, tokens = 0.0, 0
-        for step, batch in enumerate(islice(batches, INTERVAL), start + 1):
+        updates = islice(batches, min(INTERVAL, run.steps - start))
+        for step, batch in enumerate(updates, start + 1):
             loss, seen = train_step(model, optimizer, [batch], run.rate(step), config)
             total, tokens = total + loss, tokens + seen
         loss, accuracy = evaluate(model, validation)
