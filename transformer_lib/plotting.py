@@ -249,7 +249,7 @@ def plot_tree(
     for words, y in heights.items():
         colour = MAY_ATTEND if words in kept or words == root else "#888888"
         look = {"boxstyle": "round", "facecolor": "white", "edgecolor": colour}
-        label = words[0] if words == root else f"{words[-1]}\n{nodes[words]:.3g}"
+        label = words[0] if words == root else f"{words[-1]}\n{nodes[words]:.4g}"
         text = {"ha": "center", "va": "center", "size": 9, "color": colour}
         ax.text(len(words), y, label, **text, bbox=look)
         if words != root:
