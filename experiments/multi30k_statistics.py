@@ -93,7 +93,6 @@ def score_rows(translator: Translator) -> Iterator[Row]:
             [translations[i] for i in chosen], [[references[i] for i in chosen]]
         )
         yield "BLEU by words", group, bleu.score
-        yield "length ratio by words", group, bleu.sys_len / bleu.ref_len
         shortest = longest + 1
 
     seen = Counter(
