@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
 from transformer_lib.training import STATE, Epoch
 from transformer_lib.translation.corpus import Corpus, read_line, read_lines
@@ -63,11 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_download(options: argparse.Namespace) -> None:
+    """Fetch Multi30k."""
     place = multi30k.download()
     say(f"Multi30k is in {place}, for research and education that are not commercial.")
 
 
 def run_train(options: argparse.Namespace) -> None:
+    """Train, or go on where a run was stopped."""
     device = choose_device(options)
     corpus = training_corpus(options)
     if (Path(options.output) / STATE).exists():
@@ -89,6 +92,7 @@ def run_train(options: argparse.Namespace) -> None:
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
+    """Print the scores of each split."""
     translator = load(options)
     corpus = evaluation_corpus(options)
     splits = corpus.names if options.files else options.split
@@ -107,6 +111,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
 
 def run_translate(options: argparse.Namespace) -> None:
+    """Print the translation of a sentence, a file or the standard input."""
     if options.sentence and options.file:
         raise ValueError("give a sentence or --file, not both")
     translator = load(options)
@@ -147,6 +152,7 @@ def say(text: str) -> None:
 
 
 def print_epoch(epoch: Epoch) -> None:
+    """Print what an epoch came to, as one line."""
     print(
         f"epoch {epoch.epoch:3}  loss {epoch.loss:.3f}  "
         f"validation loss {epoch.validation_loss:.3f}  "
@@ -157,6 +163,7 @@ def print_epoch(epoch: Epoch) -> None:
 
 
 def print_scores(title: str, scores: Scores) -> None:
+    """Print scores, each with its signature."""
     print(f"{title}: {scores.sentences:,} sentences")
     print(f"  BLEU  {scores.bleu:6.2f}  {scores.bleu_signature}")
     print(f"  chrF  {scores.chrf:6.2f}  {scores.chrf_signature}")
@@ -191,7 +198,9 @@ def shipped_model() -> Path:
 
 
 def choose_device(options: argparse.Namespace) -> str:
+    """Take the device asked for, or else a GPU where there is one."""
     if options.threads is not None:
+        require_positive(threads=options.threads)
         torch.set_num_threads(options.threads)
     available = torch.cuda.is_available()
     if options.device == "cuda" and not available:
@@ -200,6 +209,7 @@ def choose_device(options: argparse.Namespace) -> str:
 
 
 def training_corpus(options: argparse.Namespace) -> Corpus:
+    """Find what to learn from: named data, or files."""
     named = named_corpus(options)
     if not (options.train or options.validation):
         return Corpus(**named)
@@ -212,6 +222,7 @@ def training_corpus(options: argparse.Namespace) -> Corpus:
 
 
 def evaluation_corpus(options: argparse.Namespace) -> Corpus:
+    """Find what to be judged by: files, named data, or what was learned from."""
     if options.files:
         return Corpus(files={"files": options.files})
     trained = {} if options.data else read_record(options.model)["corpus"]
@@ -219,6 +230,7 @@ def evaluation_corpus(options: argparse.Namespace) -> Corpus:
 
 
 def named_corpus(options: argparse.Namespace) -> dict[str, str]:
+    """Gather what the user said of named data."""
     chosen = {name: getattr(options, name) for name in ("data", "source", "target")}
     return {name: value for name, value in chosen.items() if value is not None}
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -13,12 +13,13 @@ from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
-from transformer_lib.training import Epoch, TrainingConfig, train
+from transformer_lib.training import STATE, Epoch, TrainingConfig, train
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
-from transformer_lib.translation.translator import TOKENIZER, Translator
+from transformer_lib.translation.translator import MODEL, TOKENIZER, Translator
 
 Recipe = Mapping[str, object]
+Sentences = tuple[str, str]
 
 RECORD = "run.json"
 PRESETS: dict[str, Recipe] = {
@@ -57,7 +58,7 @@ MODEL_CHOICES = {
 }
 TRAINING_CHOICES = {field.name: field.type for field in fields(TrainingConfig)}
 CHOICES = {"vocab_size": int, "max_tokens": int, **MODEL_CHOICES, **TRAINING_CHOICES}
-SAME = ("sentences_sha256", "vocab_size", "max_tokens")  # train compares the rest
+SAME = CHOICES.keys() - {"epochs", "patience"} | {"sentences_sha256"}
 
 
 def require_choices(recipe: Recipe) -> None:
@@ -112,47 +113,37 @@ def train_translator(
             a batch, or a choice is impossible.
     """
     require_choices(recipe)
+    folder = Path(folder)
+    config = TrainingConfig(**_chosen(recipe, TRAINING_CHOICES))
     pairs = {split: corpus.pairs(split) for split in ("train", "validation")}
+    torch.manual_seed(config.seed)
+    translator = untrained(pairs["train"], recipe)
+    model = translator.model.to(device)
+    encoded = encode_pairs(translator, pairs, recipe["max_tokens"])
+
     record = {
         "command": command,
         "corpus": asdict(corpus),
         "sentences_sha256": hashlib.sha256(json.dumps(pairs).encode()).hexdigest(),
         **recipe,
+        "parameters": sum(p.numel() for p in model.parameters()),
         "device": _device_name(device),
         "torch": torch.__version__,
     }
-    folder = Path(folder)
-    _require_same_run(folder / RECORD, record)
-    write_json(folder / RECORD, record)
-    sentences = [sentence for pair in pairs["train"] for sentence in pair]
-    tokenizer = Tokenizer.train(sentences, recipe["vocab_size"])
-    tokenizer.save(folder / TOKENIZER)
+    _begin(folder, record)
+    translator.tokenizer.save(folder / TOKENIZER)
 
-    config = TrainingConfig(**_chosen(recipe, TRAINING_CHOICES))
-    torch.manual_seed(config.seed)
-    sizes = _chosen(recipe, MODEL_CHOICES)
-    model = Transformer(TransformerConfig.base(tokenizer.vocab_size, **sizes))
-    longest = min(recipe["max_tokens"], model.config.max_len)
-    learned = encode_pairs(tokenizer, pairs["train"], longest, "train")
-    watched = encode_pairs(tokenizer, pairs["validation"], longest, "validation")
-
-    def batches(epoch: int) -> Sequence[Batch]:
+    def batches(epoch: int) -> Iterable[Batch]:
         seed = f"{config.seed} {epoch}"
-        shuffled = list(token_batches(learned, recipe["max_tokens"], seed=seed))
-        return tqdm(shuffled, f"epoch {epoch}", leave=False, disable=None)
+        drawn = token_batches(encoded["train"], recipe["max_tokens"], seed=seed)
+        return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
+    validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
     history = train(
-        model.to(device),
-        batches,
-        list(token_batches(watched, recipe["max_tokens"])),
-        config,
-        folder=folder,
-        on_epoch=on_epoch,
+        model, batches, validation, config, folder=folder, on_epoch=on_epoch
     )
-    translator = Translator(model.eval(), tokenizer)
     translator.save(folder)
     scores = measure(translator, pairs["validation"])
-    record["parameters"] = sum(p.numel() for p in model.parameters())
     record["epochs_trained"] = len(history)
     record["minutes"] = round(sum(epoch.seconds for epoch in history) / 60, 1)
     record["validation"] = asdict(scores)
@@ -160,8 +151,17 @@ def train_translator(
     return scores
 
 
+def untrained(pairs: Sequence[Sentences], recipe: Recipe) -> Translator:
+    """Learn the vocabulary from the pairs, and draw the first weights from torch."""
+    sentences = [sentence for pair in pairs for sentence in pair]
+    tokenizer = Tokenizer.train(sentences, recipe["vocab_size"])
+    choices = _chosen(recipe, MODEL_CHOICES)
+    config = TransformerConfig.base(tokenizer.vocab_size, **choices)
+    return Translator(Transformer(config), tokenizer)
+
+
 def measure(
-    translator: Translator, pairs: Sequence[tuple[str, str]], beam: int = 1
+    translator: Translator, pairs: Sequence[Sentences], beam: int = 1
 ) -> Scores:
     """Translate the source sentences and compare with the target sentences.
 
@@ -173,27 +173,36 @@ def measure(
 
 
 def encode_pairs(
-    tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], longest: int, split: str
-) -> list[Pair]:
+    translator: Translator, splits: Mapping[str, Sequence[Sentences]], max_tokens: int
+) -> dict[str, list[Pair]]:
     """Turn pairs of sentences into pairs of token ids; nothing is cut off.
 
     Args:
-        tokenizer: For both languages.
-        pairs: Sentences.
-        longest: The most tokens on either side, with EOS or BOS.
-        split: Where the pairs come from, for the error.
+        translator: Its model says how long a sentence may be.
+        splits: Pairs of sentences, by the name of their split.
+        max_tokens: How long else it may be.
+
+    Returns:
+        Pairs of token ids, likewise.
 
     Raises:
-        ValueError: If a sentence is longer; the message says which.
+        ValueError: If a sentence has more tokens, EOS or BOS counted; the message says
+            which.
     """
-    encoded = [tuple(tokenizer.encode(side) for side in pair) for pair in pairs]
-    for number, pair in enumerate(encoded, 1):
-        length = max(len(side) + 1 for side in pair)
-        if length > longest:
-            raise ValueError(
-                f"{split}, pair {number} must have at most {longest} tokens a side "
-                f"with the end, got {length}: cut it into shorter ones"
-            )
+    encode = translator.tokenizer.encode
+    longest = min(max_tokens, translator.model.config.max_len)
+    encoded = {
+        split: [(encode(source), encode(target)) for source, target in pairs]
+        for split, pairs in splits.items()
+    }
+    for split, pairs in encoded.items():
+        for number, pair in enumerate(pairs, 1):
+            length = max(map(len, pair)) + 1
+            if length > longest:
+                raise ValueError(
+                    f"{split}, pair {number} must have at most {longest} tokens a side "
+                    f"with the end, got {length}: cut it into shorter ones"
+                )
     return encoded
 
 
@@ -211,15 +220,19 @@ def read_record(folder: str | Path) -> dict[str, object]:
         raise ValueError(f"{path} is not a whole record: {error}") from error
 
 
-def _require_same_run(path: Path, record: Mapping[str, object]) -> None:
-    if not path.exists():
+def _begin(folder: Path, record: Mapping[str, object]) -> None:
+    """Say what the run is, unless the folder holds the same one, or even another."""
+    path = folder / RECORD
+    reached = any((folder / name).exists() for name in (STATE, MODEL))
+    if not reached or not path.exists():
+        write_json(path, record)
         return
-    found = read_record(path.parent)
-    for name in SAME:
-        if record[name] != found.get(name):
+    found = read_record(folder)
+    for name in sorted(SAME):
+        if record.get(name) != found.get(name):
             raise ValueError(
                 f"{path} is of another run: {name} must be {found.get(name)}, "
-                f"got {record[name]}; choose another folder"
+                f"got {record.get(name)}; choose another folder"
             )
 
 

@@ -1,0 +1,725 @@
+"""The translator and its command, on two invented languages, learned in seconds."""
+
+import csv
+import io
+import json
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from itertools import permutations
+
+import pytest
+import requests
+import sacrebleu
+import torch
+from book_files import ROOT
+
+from transformer_lib.checkpoint import load_tensors, save_model
+from transformer_lib.data import grammar, multi30k
+from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.tokenizer import Tokenizer
+from transformer_lib.translation import Translator, corpus, run
+from transformer_lib.translation import __main__ as command
+from transformer_lib.translation.corpus import (
+    Corpus,
+    read_line,
+    read_lines,
+    read_parallel,
+)
+from transformer_lib.translation.scores import score
+
+# One language says the words of the other in the opposite order.
+XX, YY = "ba de fi go lu ne po si", "Mir' osk täl ene yx. um Wod kä"
+WORDS = dict(zip(XX.split(), YY.split(), strict=True))
+SENTENCES = [" ".join(p) for n in (1, 2, 3) for p in permutations(WORDS, n)]
+random.Random(0).shuffle(SENTENCES)
+HELD_OUT = 40
+MAX_LEN = 43
+EPOCHS = 12
+TINY = (
+    f"vocab_size=300 max_tokens=80 max_len={MAX_LEN} d_model=32 num_heads=2 d_ff=64 "
+    "num_layers=1 norm_first=true dropout=0.0 warmup_steps=50 factor=0.5 average=2"
+).split()
+COMMAND = [sys.executable, "-m", "transformer_lib.translation"]
+
+
+def translation_of(sentence):
+    return " ".join(WORDS[word] for word in reversed(sentence.split()))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Parallel text; no sentence of the validation is learned from."""
+    folder = tmp_path_factory.mktemp("text")
+    parts = {"train": SENTENCES[HELD_OUT:], "validation": SENTENCES[:HELD_OUT]}
+    for split, lines in parts.items():
+        for side, text in ("xx", lines), ("yy", map(translation_of, lines)):
+            content = "".join(f"{line}\n" for line in text)
+            (folder / f"{split}.{side}").write_text(content, encoding="utf-8")
+    return folder
+
+
+def train_arguments(files, output, epochs=EPOCHS):
+    """The same words for the first call and for every resumption."""
+    return [
+        "train",
+        *("--output", str(output), "--epochs", str(epochs), "--device", "cpu"),
+        *("--train", str(files / "train.xx"), str(files / "train.yy")),
+        *("--validation", str(files / "validation.xx"), str(files / "validation.yy")),
+        *("--set", *TINY),
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(files, tmp_path_factory):
+    """A finished run; nobody may change it."""
+    output = tmp_path_factory.mktemp("runs") / "xx-yy"
+    assert command.main(train_arguments(files, output)) == 0
+    return output
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+@pytest.fixture(scope="module")
+def translator(folder):
+    return Translator.load(folder)
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run the command here: its exit status, what it printed, what it said."""
+
+    def call(*arguments, given=b""):
+        torch.set_default_dtype(torch.float32)  # as a user has it
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        capsys.readouterr()
+        status = command.main([str(argument) for argument in arguments])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def answer(translator):
+    return lambda sentence, beam=1: translator.translate([sentence], beam)[0]
+
+
+def losses(folder):
+    with open(folder / "log.csv", newline="", encoding="utf-8") as file:
+        return [float(row["validation_loss"]) for row in csv.DictReader(file)]
+
+
+# The translator
+
+
+def test_it_translates_what_it_was_not_trained_on(translator):
+    translations = translator.translate(SENTENCES[:HELD_OUT])
+    right = map(str.__eq__, translations, map(translation_of, SENTENCES))
+    assert sum(right) >= 0.4 * HELD_OUT  # by chance it would be none of them
+
+
+def test_greedy_takes_the_likeliest_tokens_and_a_beam_the_best_hypothesis(translator):
+    tokenizer, ids = translator.tokenizer, {"bos_id": 1, "eos_id": 2}
+    src = torch.tensor([[*tokenizer.encode("ba de fi"), 2]])
+    greedy = greedy_decode(translator.model, src, **ids)[0]
+    beam = beam_search(translator.model, src, beam_size=3, **ids)[0][0].tokens
+    assert translator.translate(["ba de fi"]) == [tokenizer.decode(greedy)]
+    assert translator.translate(["ba de fi"], beam=3) == [tokenizer.decode(beam)]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_each_sentence_has_its_own_translation_in_order(translator, beam, monkeypatch):
+    monkeypatch.setattr("transformer_lib.translation.translator.MAX_TOKENS", 20)
+    sentences = ["go", "ba de fi lu", "", "lu go", "ba de fi lu", "de", "fi fi ba"]
+    alone = [translator.translate([sentence], beam)[0] for sentence in sentences]
+    assert translator.translate(sentences, beam) == alone
+    assert len(set(alone)) == 6
+
+
+def test_a_batch_holds_sentences_of_similar_length_and_no_more_tokens_than_said(
+    translator, monkeypatch
+):
+    monkeypatch.setattr("transformer_lib.translation.translator.MAX_TOKENS", 60)
+    batches = []
+    decode = translator._decode
+    monkeypatch.setattr(
+        translator,
+        "_decode",
+        lambda sources, beam: batches.append(sources) or decode(sources, beam),
+    )
+    translator.translate(["ba", "ba de fi lu", "de"] * 11, beam=2)
+    lengths = [[len(source) for source in batch] for batch in batches]
+    assert sum(map(len, lengths)) == 33
+    assert all(2 * len(batch) * max(batch) <= 60 for batch in lengths)
+    assert sum(len(set(batch)) > 1 for batch in lengths) <= 1
+
+
+def test_empty_sentences_have_empty_translations(translator):
+    assert translator.translate([]) == []
+    assert translator.translate(["", " \t\n"]) == ["", ""]
+
+
+def test_text_is_cleaned_as_the_tokenizer_does(translator):
+    composed, apart = translator.translate(["ba ä de", "  ba\na\u0308\tde\u2028"])
+    assert composed == apart
+
+
+def test_a_translation_is_one_clean_line_whatever_the_model_writes(
+    translator, monkeypatch
+):
+    line_break = translator.tokenizer._bpe.token_to_id("Ċ")
+    written = [*translator.tokenizer.encode("x"), line_break, line_break]
+    monkeypatch.setattr(translator, "_decode", lambda sources, beam: [written * 2])
+    assert translator.translate(["ba"]) == ["x x"]
+
+
+@pytest.mark.parametrize("text", ["😀", "汉字", "\x00", "</s>", "\u202e", "�"])
+def test_any_character_may_come(translator, text):
+    (translation,) = translator.translate([text])
+    assert "\n" not in translation
+
+
+def test_a_sentence_as_long_as_the_position_table_is_translated(translator):
+    sentence = " ".join(["ba"] * (MAX_LEN - 1))
+    assert len(translator.tokenizer.encode(sentence)) == MAX_LEN - 1
+    assert translator.translate([sentence])[0]
+
+
+def test_a_longer_one_is_refused_before_anything_is_translated(translator, monkeypatch):
+    monkeypatch.setattr(translator, "_decode", None)
+    with pytest.raises(
+        ValueError, match=r"sentence 2 must have at most 43 tokens .* got 44"
+    ):
+        translator.translate(["ba", " ".join(["ba"] * MAX_LEN)])
+
+
+def test_one_str_is_not_a_list_of_sentences(translator):
+    with pytest.raises(TypeError, match="sentences must be a list of str, got a str"):
+        translator.translate("ba de")
+
+
+@pytest.mark.parametrize("beam", [0, -1])
+def test_a_beam_has_at_least_one_hypothesis(translator, beam):
+    with pytest.raises(ValueError, match=f"beam must be at least 1, got {beam}"):
+        translator.translate(["ba"], beam=beam)
+
+
+def test_what_is_saved_translates_as_before(translator, tmp_path):
+    translator.save(tmp_path / "new" / "folder")
+    loaded = Translator.load(tmp_path / "new" / "folder")
+    sentences = SENTENCES[:13]
+    assert loaded.translate(sentences) == translator.translate(sentences)
+    assert not loaded.model.training
+
+
+def test_a_tokenizer_of_another_model_is_refused(copy):
+    recorded = load_tensors(copy / "model.safetensors")[1]["tokenizer"]
+    Tokenizer.train(["other words"], 300).save(copy / "tokenizer.json")
+    with pytest.raises(ValueError, match="does not belong to") as caught:
+        Translator.load(copy)
+    for part in (copy / "tokenizer.json", copy / "model.safetensors", recorded):
+        assert str(part) in str(caught.value)
+    assert len(re.findall("[0-9a-f]{64}", str(caught.value))) == 2
+
+
+def test_a_model_that_names_no_tokenizer_is_refused(copy, translator):
+    save_model(copy / "model.safetensors", translator.model)
+    with pytest.raises(ValueError, match=r"its SHA-256 must be None, got [0-9a-f]{64}"):
+        Translator.load(copy)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_damaged_and_missing_files_are_named(copy, name, call):
+    content = (copy / name).read_bytes()
+    (copy / name).write_bytes(content[: len(content) // 2])
+    status, out, err = call("translate", "--model", copy, "ba")
+    assert (status, out) == (2, "")
+    assert f"error: {copy / name} is not a whole" in err
+    (copy / name).unlink()
+    status, out, err = call("translate", "--model", copy, "ba")
+    assert (status, out) == (2, "")
+    assert str(copy / name) in err
+
+
+# Where sentences come from
+
+
+def test_lines_end_with_line_feeds_only(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes("\ufeffä\r\n\nb\u2028c\x0bd\ne".encode())
+    assert read_lines(path) == ["ä", "", "b\u2028c\x0bd", "e"]
+    path.write_bytes(b"a\n\n")
+    assert read_lines(path) == ["a", ""]
+    path.write_bytes(b"")
+    assert read_lines(path) == []
+
+
+def test_a_line_that_is_not_utf8_is_named(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"a\nM\xfcll\n")
+    with pytest.raises(
+        ValueError, match=r"text, line 2 must be UTF-8, got 0xfc as byte 2"
+    ):
+        read_lines(path)
+    with pytest.raises(ValueError, match="here must be UTF-8, got 0xff as byte 1"):
+        read_line(b"\xff\xfea\x00", "here")
+
+
+def test_parallel_files_are_read_line_by_line(files, tmp_path):
+    pairs = read_parallel(files / "validation.xx", files / "validation.yy")
+    assert len(pairs) == HELD_OUT
+    assert all(translation_of(source) == target for source, target in pairs)
+    given = Corpus(files={"dev": (files / "validation.xx", files / "validation.yy")})
+    assert given.names == ("dev",)
+    assert given.pairs("dev") == pairs
+
+
+def test_parallel_files_of_different_length_are_refused(files):
+    with pytest.raises(
+        ValueError, match=r"train.xx and .*n.yy must have .* lines, got 360 and 40"
+    ):
+        read_parallel(files / "train.xx", files / "validation.yy")
+
+
+def test_the_grammar_is_the_default_and_goes_both_ways(monkeypatch):
+    small = grammar.splits(train=7, validation=5, test=3, longer=2)
+    monkeypatch.setattr(corpus, "grammar_splits", lambda: small)
+    there, back = Corpus(), Corpus(source="de", target="en")
+    assert there.names == ("train", "validation", "test", "longer")
+    for split in there.names:
+        assert there.pairs(split) == getattr(small, split)
+        assert back.pairs(split) == [(de, en) for en, de in there.pairs(split)]
+
+
+def test_multi30k_is_read_in_the_direction_asked_for(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        corpus, "multi30k", lambda split, **languages: calls.append((split, languages))
+    )
+    captions = Corpus(data="multi30k", source="de", target="en")
+    captions.pairs("mscoco")
+    assert calls == [("mscoco", {"source": "de", "target": "en"})]
+    assert captions.names == tuple(multi30k.SPLITS)
+
+
+def test_unknown_splits_and_languages_are_refused():
+    with pytest.raises(ValueError, match=r"one of train, validation, .* got valid"):
+        Corpus().pairs("valid")
+    with pytest.raises(ValueError, match="must be en and de in grammar, got en and en"):
+        Corpus(target="en")
+
+
+# Scores
+
+
+def test_scores_are_those_of_sacrebleu():
+    ours = ["The cat sat on the mat.", "a small dog runs there", "Good morning"]
+    refs = ["The cat sat on a mat.", "A small dog runs there.", "Good morning"]
+    scores = score(ours, refs)
+    assert scores.sentences == 3
+    assert scores.bleu == sacrebleu.corpus_bleu(ours, [refs]).score
+    assert scores.chrf == sacrebleu.corpus_chrf(ours, [refs]).score
+    lowercased = sacrebleu.corpus_bleu(ours, [refs], lowercase=True).score
+    assert scores.bleu_lowercased == lowercased > scores.bleu
+    assert scores.exact == pytest.approx(1 / 3)
+
+
+def test_signatures_say_how_the_scores_were_computed():
+    scores = score(["a b c d"], ["a b c d"])
+    assert (scores.bleu, scores.chrf) == pytest.approx((100, 100))
+    assert "case:mixed" in scores.bleu_signature
+    assert "case:lc" in scores.bleu_lowercased_signature
+    for signature in (scores.bleu_signature, scores.bleu_lowercased_signature):
+        assert "tok:13a" in signature
+        assert f"version:{sacrebleu.__version__}" in signature
+    assert "nc:6|nw:0" in scores.chrf_signature
+
+
+@pytest.mark.parametrize(("ours", "refs"), [([], []), (["a"], ["a", "b"])])
+def test_scores_need_a_reference_for_each_translation(ours, refs):
+    with pytest.raises(ValueError, match=f"got {len(ours)} and {len(refs)}"):
+        score(ours, refs)
+
+
+def test_references_are_cleaned_before_they_are_compared(translator):
+    pairs = [("ba", f" {translator.translate(['ba'])[0]}\t")]
+    assert run.measure(translator, pairs).exact == 1
+
+
+# A run in a folder
+
+
+def test_a_finished_run_says_what_it_was(folder, translator):
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert record["command"].startswith("python -m transformer_lib.translation train ")
+    assert record["epochs_trained"] == record["epochs"] == EPOCHS == len(losses(folder))
+    assert record["parameters"] == sum(p.numel() for p in translator.model.parameters())
+    assert record["validation"]["exact"] >= 0.4
+    assert record["seed"] == 0
+    assert record["device"].startswith("CPU, ")
+    assert record["d_model"] == 32
+    assert 0 <= record["minutes"] < 60
+    names = {path.name for path in folder.iterdir()}
+    finished = "run.json tokenizer.json training.safetensors log.csv model.safetensors"
+    assert names == set(finished.split())
+
+
+def test_a_pair_longer_than_the_position_table_is_refused(translator):
+    pairs = {"validation": [("ba", " ".join(["ba"] * MAX_LEN))]}
+    with pytest.raises(ValueError, match="validation, pair 1 must have at most 43"):
+        run.encode_pairs(translator, pairs, 1000)
+
+
+def test_every_preset_is_possible():
+    for preset in run.PRESETS.values():
+        run.require_choices(preset)
+        run.TransformerConfig.base(**run._chosen(preset, run.MODEL_CHOICES))
+        run.TrainingConfig(**run._chosen(preset, run.TRAINING_CHOICES))
+
+
+def test_choices_are_checked_by_name_and_type():
+    run.require_choices({"dropout": 0, "patience": None, "positions": "learned"})
+    with pytest.raises(ValueError, match=r"choices are accumulate, .* got drop_out"):
+        run.require_choices({"drop_out": 0.1})
+    with pytest.raises(ValueError, match="d_model must be int, got '32x'"):
+        run.require_choices({"d_model": "32x"})
+    with pytest.raises(ValueError, match=r"patience must be int \| None, got 1\.5"):
+        run.require_choices({"patience": 1.5})
+
+
+def test_a_pair_too_long_to_learn_from_is_named_and_nothing_is_cut_off(translator):
+    pairs = [("ba", "ba"), ("ba de", "ba de fi")]
+    tokenizer = translator.tokenizer
+    longest = len(tokenizer.encode("ba de fi")) + 1
+    encoded = run.encode_pairs(translator, {"train": pairs}, longest)
+    assert [tuple(map(tokenizer.decode, pair)) for pair in encoded["train"]] == pairs
+    match = f"train, pair 2 must have at most {longest - 1} tokens .* got {longest}:"
+    with pytest.raises(ValueError, match=match):
+        run.encode_pairs(translator, {"train": pairs}, longest - 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (["vocab_size=310"], "vocab_size must be 300, got 310"),
+        (["max_tokens=81"], "max_tokens must be 80, got 81"),
+        (["dropout=0.3"], "dropout must be 0.0, got 0.3"),
+        (["seed=5"], "seed must be 0, got 5"),
+    ],
+)
+def test_another_run_in_the_folder_is_refused_and_left_alone(
+    files, copy, call, change, match
+):
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    status, out, err = call(*train_arguments(files, copy), *change)
+    assert (status, out) == (2, "")
+    assert match in err
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+
+
+def test_the_other_direction_is_another_run(files, copy, call):
+    sides = [files / "train.yy", files / "train.xx"]
+    arguments = train_arguments(files, copy)
+    place = arguments.index("--train") + 1
+    arguments[place : place + 2] = sides
+    status, _, err = call(*arguments)
+    assert status == 2
+    assert "choose another folder" in err
+    assert re.search("sentences_sha256 must be [0-9a-f]{64}, got [0-9a-f]{64}", err)
+
+
+def test_a_setting_that_cannot_be_leaves_nothing_behind(files, call, tmp_path):
+    for change in ("d_model=33", "warmup_steps=0", "vocab_size=5", "max_tokens=3"):
+        status, out, err = call(*train_arguments(files, tmp_path), change)
+        assert (status, out) == (2, "")
+        assert change.split("=")[0] in err or "pair 1 must have at most 3" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_run_goes_on_for_more_epochs(files, copy, call):
+    status, out, err = call(*train_arguments(files, copy, epochs=EPOCHS + 1))
+    assert status == 0
+    assert f"Going on with the run in {copy}.\n" in err
+    assert re.findall("^epoch +([0-9]+)", out, re.MULTILINE) == [str(EPOCHS + 1)]
+    assert run.read_record(copy)["epochs_trained"] == EPOCHS + 1
+
+
+def test_a_damaged_record_is_named(copy, call):
+    (copy / "run.json").write_text('{"corp', encoding="utf-8")
+    status, _, err = call("evaluate", "--model", copy)
+    assert status == 2
+    assert f"error: {copy / 'run.json'} is not a whole record" in err
+
+
+# The command
+
+
+def start(arguments, **more):
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        **more,
+    )
+
+
+def stop_after_an_epoch(process, how):
+    for line in process.stdout:
+        if line.startswith("epoch"):
+            break
+    process.send_signal(how)
+    _, err = process.communicate()
+    return process.returncode, err
+
+
+def test_a_run_that_is_stopped_and_killed_ends_as_one_that_was_not(
+    files, folder, tmp_path
+):
+    arguments = train_arguments(files, tmp_path)
+    status, err = stop_after_an_epoch(start(arguments), signal.SIGINT)
+    assert status == 130
+    assert "Traceback" not in err
+    assert f"to go on:\n  python -m transformer_lib.translation {arguments[0]}" in err
+    assert 1 <= len(losses(tmp_path)) < EPOCHS
+
+    status, err = stop_after_an_epoch(start(arguments), signal.SIGKILL)
+    assert status == -signal.SIGKILL
+    assert f"Going on with the run in {tmp_path}." in err
+    assert 2 <= len(losses(tmp_path)) < EPOCHS
+
+    process = start(arguments)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert losses(tmp_path) == pytest.approx(losses(folder), rel=1e-3)
+    assert "BLEU" in out
+    assert "exact" in out
+    assert err.splitlines()[-1] == f"The translator is in {tmp_path}."
+
+
+def test_translations_go_to_stdout_and_all_else_to_stderr(folder, answer):
+    process = start(["translate", "--model", str(folder)], stdin=subprocess.PIPE)
+    out, err = process.communicate("go ba\n\n😀\nlu\n")
+    assert process.returncode == 0, err
+    lines = out.split("\n")
+    assert len(lines) == 5
+    assert lines == [*map(answer, ["go ba", "", "😀", "lu"]), ""]
+    assert answer("go ba") not in err
+
+
+def test_a_sentence_is_translated_with_and_without_quotes(folder, call, answer):
+    expected = (0, answer("go ba") + "\n")
+    assert call("translate", "--model", folder, "go ba")[:2] == expected
+    assert call("translate", "--model", folder, "go", "ba")[:2] == expected
+    assert call("translate", "--model", folder, "")[:2] == (0, "\n")
+
+
+def test_a_file_is_translated_line_for_line(folder, call, answer, tmp_path):
+    text = tmp_path / "text"
+    text.write_bytes(b"go ba\r\n\nlu")
+    status, out, _ = call("translate", "--model", folder, "--beam", 2, "--file", text)
+    assert (status, out) == (0, f"{answer('go ba', 2)}\n\n{answer('lu', 2)}\n")
+    text.write_bytes(b"")
+    assert call("translate", "--model", folder, "--file", text)[:2] == (0, "")
+
+
+def test_nothing_to_translate_gives_nothing(folder, call):
+    assert call("translate", "--model", folder)[:2] == (0, "")
+
+
+def test_invalid_utf8_ends_the_command_and_names_the_line(
+    folder, call, answer, tmp_path
+):
+    text = tmp_path / "text"
+    text.write_bytes(b"lu\n\xff\n")
+    status, out, err = call("translate", "--model", folder, "--file", text)
+    assert (status, out) == (2, "")
+    assert f"error: {text}, line 2 must be UTF-8, got 0xff as byte 1\n" in err
+    status, out, err = call("translate", "--model", folder, given=b"lu\n\xff\n")
+    assert (status, out) == (2, answer("lu") + "\n")
+    assert "error: standard input, line 2 must be UTF-8" in err
+    status, out, err = call("translate", "--model", folder, "lu \udcff")
+    assert (status, out) == (2, "")
+    assert "error: the sentence must be UTF-8, got 0xff as byte 4" in err
+
+
+def test_a_line_too_long_ends_the_command_and_names_the_line(
+    folder, call, answer, tmp_path
+):
+    text = tmp_path / "text"
+    content = "lu\n" + "ba " * MAX_LEN
+    text.write_text(content, encoding="utf-8")
+    status, out, err = call("translate", "--model", folder, "--file", text)
+    assert (status, out) == (2, "")
+    assert "sentence 2 must have at most 43 tokens with its end, got 44" in err
+    status, out, err = call("translate", "--model", folder, given=content.encode())
+    assert (status, out) == (2, answer("lu") + "\n")
+    assert "error: standard input, line 2: sentence 1 must have at most 43" in err
+
+
+def test_a_sentence_and_a_file_are_too_much(folder, call):
+    status, _, err = call("translate", "--model", folder, "--file", "x", "a")
+    assert (status, err) == (2, "error: give a sentence or --file, not both\n")
+
+
+def test_a_reader_that_goes_away_is_no_fault(folder):
+    process = start(["translate", "--model", str(folder)], stdin=subprocess.PIPE)
+    process.stdout.close()
+    process.stdin.write("lu\n" * 3)
+    process.stdin.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 1
+    assert "Error" not in err
+
+
+def test_evaluate_shows_scores_with_signatures(folder, call, files, tmp_path):
+    report = tmp_path / "new" / "scores.json"
+    status, out, _ = call("evaluate", "--model", folder, "--json", report)
+    assert status == 0
+    assert "validation of files, greedy, " in out
+    for part in ("BLEU", "chrF", "case:mixed", "case:lc", "tok:13a", "Moses", "exact"):
+        assert part in out
+    written = json.loads(report.read_text(encoding="utf-8"))
+    recorded = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert written["scores"]["validation"].pop("seconds") >= 0
+    assert written["scores"]["validation"] == recorded["validation"]
+    assert written["beam"] == 1
+
+    sides = files / "train.xx", files / "train.yy"
+    status, out, _ = call("evaluate", "--model", folder, "--beam", 2, "--files", *sides)
+    assert status == 0
+    assert re.search(r"files of files, beam of 2, [\d.]+ s: 360 sentences", out)
+
+
+def test_evaluate_takes_named_data_and_refuses_unknown_splits(
+    folder, call, monkeypatch
+):
+    pairs = [("a dog", "ein Hund")]
+    small = grammar.Splits(
+        train=pairs, validation=pairs, test=5 * pairs, longer=2 * pairs
+    )
+    monkeypatch.setattr(corpus, "grammar_splits", lambda: small)
+    arguments = ["evaluate", "--model", folder, "--data", "grammar", "--split"]
+    status, out, _ = call(*arguments, "test", "longer")
+    assert status == 0
+    assert re.findall(r"(\w+) of grammar en-de.* (\d) sent", out) == [
+        ("test", "5"),
+        ("longer", "2"),
+    ]
+    status, out, err = call(*arguments, "test", "nonsense")
+    assert (status, out) == (2, "")
+    assert "one of train, validation, test, longer, got nonsense" in err
+
+
+def test_multi30k_that_is_absent_says_what_to_run(call, monkeypatch, tmp_path):
+    monkeypatch.setenv(multi30k.FOLDER, str(tmp_path))
+    arguments = ["train", "--data", "multi30k", "--output", tmp_path / "run"]
+    status, out, err = call(*arguments)
+    assert (status, out) == (2, "")
+    assert "Run `python -m transformer_lib.translation download`" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_download_fetches_multi30k_and_says_where_it_is(call, monkeypatch, tmp_path):
+    monkeypatch.setattr(multi30k, "download", lambda: tmp_path)
+    status, out, err = call("download")
+    assert (status, out) == (0, "")
+    assert f"Multi30k is in {tmp_path}, for research" in err
+
+    def fail():
+        raise requests.ConnectionError("no network")
+
+    monkeypatch.setattr(multi30k, "download", fail)
+    status, _, err = call("download")
+    assert (status, err) == (1, "error: no network\n")
+
+
+def test_files_to_learn_from_come_in_pairs_and_alone(call, files, tmp_path):
+    pair = files / "train.xx", files / "train.yy"
+    for arguments in (
+        ["--train", *pair],
+        ["--validation", *pair],
+        ["--train", *pair, "--validation", *pair, "--source", "en"],
+    ):
+        status, _, err = call("train", "--output", tmp_path / "run", *arguments)
+        assert status == 2
+        assert "--train and --validation must come together, and without --data" in err
+
+
+def test_the_shipped_model_is_the_default(folder, call, answer, monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "MODELS", tmp_path)
+    status, _, err = call("translate", "lu")
+    assert status == 2
+    assert "no model is shipped here. Train one, `python -m " in err
+    for name in ("grammar-en-de", "multi30k-en-de"):
+        shutil.copytree(folder, tmp_path / name)
+        status, out, err = call("translate", "lu")
+        assert (status, out) == (0, answer("lu") + "\n")
+        assert f"The model is {tmp_path / name}, on c" in err
+
+
+def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
+    def recipe(*arguments):
+        options = command.parser().parse_args(["train", "--output", "x", *arguments])
+        return command.recipe(options, command.training_corpus(options), "cpu")
+
+    assert recipe() == {**run.PRESETS["grammar"], "seed": 0, "bf16": False}
+    assert recipe("--data", "multi30k")["vocab_size"] == 5000
+    assert recipe("--preset", "multi30k")["vocab_size"] == 5000
+    changed = recipe("--set", "dropout=0.3", "bias=false", "--set", "positions=learned")
+    assert (changed["dropout"], changed["bias"]) == (0.3, False)
+    assert changed["positions"] == "learned"
+    assert recipe("--epochs", "3", "--seed", "7")["seed"] == 7
+
+
+def test_a_gpu_that_is_not_there_is_refused(folder, call, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    status, _, err = call("translate", "--model", folder, "--device", "cuda", "lu")
+    assert status == 2
+    assert "--device must be cpu: torch finds no GPU here, got cuda" in err
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(files, call, tmp_path):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    status, _, err = call(*train_arguments(files, tmp_path / "file" / "run"))
+    assert status == 1
+    assert err.startswith("error: ")
+    assert str(tmp_path / "file") in err
+
+
+def test_a_full_disk_is_an_error_and_loses_nothing(files, folder, tmp_path):
+    def small_disk():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+
+    process = start(train_arguments(files, tmp_path), preexec_fn=small_disk)
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert err.splitlines()[-1].startswith("error: ")
+    assert "Traceback" not in err
+    assert {path.name for path in tmp_path.iterdir()} == {"run.json", "tokenizer.json"}
+
+
+@pytest.mark.parametrize("name", ["", "download", "train", "evaluate", "translate"])
+def test_help_explains_with_an_example(name, capsys):
+    with pytest.raises(SystemExit) as caught:
+        command.main([*[name] * bool(name), "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert f"\n  python -m transformer_lib.translation {name}" in text
+    assert "  -h, --help" in text
+
+
+def test_a_command_is_required(capsys):
+    with pytest.raises(SystemExit) as caught:
+        command.main([])
+    assert caught.value.code == 2
+    assert "arguments are required: COMMAND" in capsys.readouterr().err
