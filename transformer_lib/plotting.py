@@ -244,10 +244,10 @@ def plot_tree(
     if lost := nodes.keys() - heights.keys():
         raise ValueError(f"nodes must hang on the root {root[0]!r}, got {lost.pop()}")
     if ax is None:
-        size = 1.2 * max(map(len, nodes)), 0.55 * next(leaves)
+        size = 0.95 * max(map(len, nodes)), 0.5 * next(leaves)
         ax = plt.subplots(figsize=size)[1]
     for words, y in heights.items():
-        colour = MAY_ATTEND if words in kept or words == root else "#888888"
+        colour = MAY_ATTEND if words in kept or words == root else "#6E6E6E"
         look = {"boxstyle": "round", "facecolor": "white", "edgecolor": colour}
         label = words[0] if words == root else f"{words[-1]}\n{nodes[words]:.4g}"
         text = {"ha": "center", "va": "center", "size": 9, "color": colour}
