@@ -114,13 +114,15 @@ def functions_of(source, module):
     its last, and they stop in between.
     """
 
+    def stops(node):
+        return any(isinstance(part, ast.Yield) for part in ast.walk(node))
+
     def within(body, prefix):
         for node in body:
             if isinstance(node, ast.ClassDef):
                 yield from within(node.body, f"{prefix}.{node.name}")
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                if not any(isinstance(part, ast.Yield) for part in ast.walk(node)):
-                    yield f"{prefix}.{node.name}"
+            elif isinstance(node, ast.FunctionDef) and not stops(node):
+                yield f"{prefix}.{node.name}"
 
     return set(within(ast.parse(source).body, module))
 
