@@ -99,8 +99,8 @@ class Run:
         return self.peak * warmup_rate(step, 1, self.warmup_steps) / highest
 
 
-def warm_up_runs(peak: float) -> list[Run]:
-    """Norm placement against warm-up, in a model of twice the layers."""
+def warm_up_runs(peak: float, steps: int, *norms: str) -> list[Run]:
+    """With and without warm-up, in a model of twice the layers."""
     return [
         Run(
             f"warm-up to {peak}",
@@ -109,15 +109,15 @@ def warm_up_runs(peak: float) -> list[Run]:
             peak=peak,
             warm_up=warm_up,
             warmup_steps=75,
-            steps=200,
+            steps=steps,
         )
-        for norm in ("post", "pre")
+        for norm in norms
         for warm_up in (True, False)
     ]
 
 
 RUNS = [
-    *warm_up_runs(peak=0.005),
+    *warm_up_runs(0.005, 200, "post", "pre"),
     Run("baseline", "baseline"),
     Run("norm", "pre-norm", {"norm_first": True}),
     Run("sqrt(d_k)", "missing", alter=without_score_scale),
@@ -132,7 +132,7 @@ RUNS = [
         Run("length", layout, {"positions": layout}, steps=500)
         for layout in ("interleaved", "learned")
     ),
-    *warm_up_runs(peak=0.001),
+    *warm_up_runs(0.002, 400, "post"),
 ]
 
 
