@@ -141,8 +141,8 @@ def next_probabilities(
     if not 0 < top_p <= 1:
         raise ValueError(f"top_p must be in (0, 1], got {top_p}")
     ordered, order = probabilities.sort(descending=True)
-    likelier = ordered.cumsum(dim=-1) - ordered  # the share of those before each token
-    ordered = ordered.masked_fill(likelier >= top_p, 0.0)
+    before = ordered.cumsum(dim=-1) - ordered  # the share of the likelier tokens
+    ordered = ordered.masked_fill(before >= top_p, 0.0)
     kept = torch.zeros_like(ordered).scatter(1, order, ordered)
     return kept / kept.sum(dim=-1, keepdim=True)
 
@@ -152,7 +152,8 @@ class Hypothesis(NamedTuple):
 
     Attributes:
         tokens: Its ids, without BOS and EOS.
-        log_prob: The sum of the log-probabilities of its tokens, EOS included.
+        log_prob: The sum of the log-probabilities of its tokens, EOS included. PAD,
+            which is never written, has no share: the others sum to 1 without it.
         score: ``log_prob`` divided by the length penalty, which makes different lengths
             comparable.
         ended: Whether EOS ends it. If not, it goes on, or was cut off at the limit.
@@ -377,8 +378,10 @@ def extend(log_probs: Tensor, logits: Tensor, number: int) -> list[list[Extensio
     firsts = torch.arange(0, len(logits), width, device=logits.device)[:, None]
     rows = firsts + places // vocab_size  # (sentences, number)
     tokens = places % vocab_size  # (sentences, number)
-    columns = zip(sums.tolist(), rows.tolist(), tokens.tolist(), strict=True)
-    return [[Extension(*x) for x in zip(*column, strict=True)] for column in columns]
+    return [
+        list(map(Extension, *columns))
+        for columns in zip(sums.tolist(), rows.tolist(), tokens.tolist(), strict=True)
+    ]
 
 
 def _search(
@@ -422,7 +425,7 @@ def _search(
             on_step(step)
         if searched:
             sums, rows, tokens = zip(*survivors, strict=True)
-            same_memory = (len(rows), searched) == (len(prefixes.tokens), sentences)
+            same_memory = searched == sentences and len(rows) == len(prefixes.tokens)
             prefixes.select(tensor(rows), same_memory=same_memory)
             prefixes.append(tensor(tokens))
             log_probs = tensor(sums).view(len(searched), -1)

@@ -469,7 +469,8 @@ def splits(
     """Draw what a model learns from and what it is judged by.
 
     The two sentences that run through the book, ``RUNNING``, are held out: no split
-    has them.
+    has them. Other sizes cut the same stream elsewhere: with a smaller ``train``,
+    ``test`` may hold pairs of the default ``train``.
 
     Args:
         seed: The same seed gives the same splits.
