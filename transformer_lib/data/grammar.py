@@ -461,7 +461,7 @@ class Splits(NamedTuple):
 
 def splits(
     seed: int = 0,
-    train: int = 10_000,
+    train: int = 20_000,
     validation: int = 500,
     test: int = 500,
     longer: int = 500,
