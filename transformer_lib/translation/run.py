@@ -25,14 +25,15 @@ RECORD = "run.json"
 PRESETS: dict[str, Recipe] = {
     "grammar": {
         "vocab_size": 1000,
-        "max_tokens": 500,
+        "max_tokens": 600,
         "d_model": 64,
         "num_heads": 4,
         "d_ff": 256,
         "num_layers": 2,
-        "dropout": 0.1,
-        "epochs": 20,
-        "warmup_steps": 600,
+        "dropout": 0.05,
+        "norm_first": True,
+        "epochs": 10,
+        "warmup_steps": 500,
         "average": 4,
     },
     "multi30k": {  # the sizes of Wu et al. (2021)
