@@ -660,8 +660,9 @@ def test_the_shipped_model_is_the_default(folder, call, answer, monkeypatch, tmp
     status, _, err = call("translate", "lu")
     assert status == 2
     assert "no model is shipped here. Train one, `python -m " in err
+    (tmp_path / "multi30k-en-de").mkdir()  # without a model it does not count
     for name in ("grammar-en-de", "multi30k-en-de"):
-        shutil.copytree(folder, tmp_path / name)
+        shutil.copytree(folder, tmp_path / name, dirs_exist_ok=True)
         status, out, err = call("translate", "lu")
         assert (status, out) == (0, answer("lu") + "\n")
         assert f"The model is {tmp_path / name}, on c" in err

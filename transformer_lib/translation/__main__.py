@@ -26,7 +26,7 @@ from transformer_lib.translation.run import (
     write_json,
 )
 from transformer_lib.translation.scores import Scores
-from transformer_lib.translation.translator import Translator
+from transformer_lib.translation.translator import MODEL, Translator
 
 MODELS = Path(__file__).resolve().parents[2] / "models"  # of the repository
 SHIPPED = ("multi30k-en-de", "grammar-en-de")
@@ -189,7 +189,7 @@ def load(options: argparse.Namespace) -> Translator:
 def shipped_model() -> Path:
     """Find the best model that comes with the repository."""
     for name in SHIPPED:
-        if (MODELS / name).is_dir():
+        if (MODELS / name / MODEL).is_file():
             return MODELS / name
     raise FileNotFoundError(
         f"no model is shipped here. Train one, `{PROGRAM} train --output FOLDER`, and "
