@@ -1,0 +1,345 @@
+"""The experiments: what they change, what they recorded, and that they still run."""
+
+import math
+import sys
+from collections import defaultdict
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from transformer_lib.attention import MultiHeadAttention
+from transformer_lib.data.batching import make_batch
+from transformer_lib.masks import padding_mask
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.schedule import warmup_rate
+
+FOLDER = Path(__file__).parents[1] / "experiments"
+sys.path.append(str(FOLDER))  # the scripts import their neighbours
+
+import ablations  # noqa: E402
+import toys  # noqa: E402
+from tables import add, read  # noqa: E402
+
+B, H, T, S, D_K = 2, 3, 5, 7, 11
+RUNS = {(run.factor, run.variant): run for run in ablations.RUNS}
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        src_vocab_size=13, tgt_vocab_size=13, d_model=22, num_heads=2, d_ff=17,
+        num_layers=2, dropout=0.0, max_len=16,
+    )  # fmt: skip
+    return Transformer(config).double().eval()
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return ablations.Corpus.build(train=300, validation=20, longer=20)
+
+
+# What is changed
+
+
+def attention_scores(attend, query, key):
+    """Read the scores off the weights, each row up to a constant."""
+    values = torch.eye(S, dtype=query.dtype).expand(B, H, S, S)
+    scores = attend(query, key, values, None, 0.0).log()  # (B, H, T, S)
+    return scores - scores[..., :1]
+
+
+def test_without_their_root_the_scores_are_sqrt_d_k_times_as_large(model):
+    query = torch.randn(B, H, T, D_K, dtype=torch.float64)
+    key = torch.randn(B, H, S, D_K, dtype=torch.float64)
+    layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
+    before = [attention_scores(layer.attend, query, key) for layer in layers]
+    ablations.without_score_scale(model)
+    after = [attention_scores(layer.attend, query, key) for layer in layers]
+    assert len(layers) == 6
+    for scaled, unscaled in zip(before, after, strict=True):
+        assert_close(unscaled, scaled * math.sqrt(D_K))
+
+
+def test_scores_without_their_root_still_heed_the_mask(model):
+    query, key = torch.randn(B, H, T, D_K), torch.randn(B, H, S, D_K)
+    values = torch.randn(B, H, S, D_K)
+    mask = torch.arange(S) < 4
+    output = ablations.unscaled_attention(query, key, values, mask[None], 0.0)
+    values[:, :, 4:] = 100.0
+    again = ablations.unscaled_attention(query, key, values, mask[None], 0.0)
+    assert_close(again, output)
+
+
+def test_without_their_root_embeddings_are_sqrt_d_model_times_as_small(model):
+    tokens = torch.randint(1, 13, (B, S))
+    embeddings = (model.src_embedding, model.tgt_embedding)
+    before = [embedding(tokens) for embedding in embeddings]
+    ablations.without_embedding_scale(model)
+    for embedding, scaled in zip(embeddings, before, strict=True):
+        assert_close(embedding(tokens) * math.sqrt(22), scaled)
+
+
+def test_without_positions_the_encoder_knows_no_order(model):
+    tokens = torch.randint(1, 13, (B, S))
+    order = torch.randperm(S)
+    assert (model.encode(tokens[:, order]) - model.encode(tokens)[:, order]).any()
+    ablations.without_positions(model)
+    assert_close(model.encode(tokens[:, order]), model.encode(tokens)[:, order])
+
+
+def test_without_positions_the_decoder_still_cannot_see_the_future(model):
+    ablations.without_positions(model)
+    src, tgt = torch.randint(1, 13, (B, S)), torch.randint(1, 13, (B, T))
+    memory, mask = model.encode(src), padding_mask(src, 0)
+    logits = model.decode(tgt, memory, mask)
+    changed = tgt.clone()
+    changed[:, -1] = tgt[:, -1] % 12 + 1
+    assert_close(model.decode(changed, memory, mask)[:, :-1], logits[:, :-1])
+
+
+def test_warm_up_is_the_papers_up_to_a_factor():
+    run = ablations.Run("", "", peak=0.006, warmup_steps=50)
+    rates = [run.rate(step) for step in range(1, 301)]
+    papers = [warmup_rate(step, 64, 50) for step in range(1, 301)]
+    ratios = torch.tensor(rates) / torch.tensor(papers)
+    assert_close(ratios, ratios[0].expand(300))
+    assert max(rates) == rates[49] == pytest.approx(0.006)
+
+
+def test_without_warm_up_the_rate_begins_at_its_peak_and_falls_alike():
+    warm = ablations.Run("", "", peak=0.006, warmup_steps=50)
+    cold = ablations.Run("", "", peak=0.006, warmup_steps=50, warm_up=False)
+    assert [cold.rate(step) for step in range(1, 51)] == [warm.rate(50)] * 50
+    assert all(cold.rate(step) == warm.rate(step) for step in range(50, 300))
+
+
+def test_every_variant_has_its_own_name_and_one_seed_gives_all_the_same_start():
+    assert len(RUNS) == len(ablations.RUNS)
+    baseline = ablations.build_model(RUNS["baseline", "baseline"], 1, 50)
+    for factor in ("sqrt(d_k)", "sqrt(d_model)"):
+        altered = ablations.build_model(RUNS[factor, "missing"], 1, 50)
+        for ours, theirs in zip(
+            baseline.parameters(), altered.parameters(), strict=True
+        ):
+            assert ours.equal(theirs)
+
+
+def test_every_other_variant_is_what_it_is_called():
+    def config(*key):
+        return ablations.build_model(RUNS[key], 1, 50).config
+
+    base = config("baseline", "baseline")
+    assert (base.norm_first, base.num_heads, base.positions) == (
+        False,
+        4,
+        "interleaved",
+    )
+    assert base.share_embeddings
+    assert base.tie_output
+    separate = config("embeddings", "separate")
+    assert not separate.share_embeddings
+    assert not separate.tie_output
+    assert config("norm", "pre-norm").norm_first
+    assert [config("heads", n).num_heads for n in ("1", "2", "8")] == [1, 2, 8]
+    for layout in ("concatenated", "learned"):
+        assert config("positions", layout).positions == layout
+    assert RUNS["smoothing", "0"].smoothing == 0.0
+    assert RUNS["baseline", "baseline"].smoothing == 0.1
+    for (factor, variant), run in RUNS.items():
+        if factor.startswith("warm-up"):
+            assert run.changes["norm_first"] == variant.startswith("pre")
+            assert run.warm_up == ("without" not in variant)
+            assert run.peak == float(factor.removeprefix("warm-up to "))
+
+
+# How it is measured
+
+
+def test_a_sentence_with_every_token_right_is_the_one_that_greedy_decoding_writes():
+    model, _ = toys.train_toy("sort", seed=1, epochs=3)
+    pairs = toys.held_out("sort", 200, seed=5)
+    share = ablations.exact_share(model, [make_batch(pairs)])
+    assert 0.1 < share < 0.9  # or this would prove little
+    assert share == pytest.approx(toys.exact_share(model, pairs))
+
+
+def test_each_word_count_of_the_longer_sentences_has_a_row_that_adds_up(
+    corpus, monkeypatch
+):
+    def all_right(model, batch):
+        real = batch.tgt[:, 1:] != 0
+        return torch.ones_like(real), real
+
+    monkeypatch.setattr(ablations, "right_tokens", all_right)
+    rows = ablations.length_rows(RUNS["length", "learned"], 1, None, corpus)
+    lengths = [len(target) + 1 for _, target in corpus.longer]
+    trained = max(len(target) + 1 for _, target in corpus.train)
+    beyond = sum(max(length - trained, 0) for length in lengths)
+    totals = {key: sum(row[key] for row in rows) for key in list(rows[0])[3:]}
+    assert [row["words"] for row in rows] == sorted(set(corpus.words))
+    assert totals["sentences"] == totals["exact"] == len(corpus.longer)
+    assert totals["tokens"] == totals["right"] == sum(lengths)
+    assert totals["beyond"] == totals["beyond_right"] == beyond > 0
+
+
+def test_the_pairs_come_in_a_new_order_with_each_seed_and_each_time(corpus):
+    def order(seed):
+        batches = ablations.endless_batches(corpus.train[:60], seed)
+        sentences = (row for batch in batches for row in batch.tgt)
+        return [tuple(row[row != 0].tolist()) for row in islice(sentences, 120)]
+
+    first, second = order(1)[:60], order(1)[60:]
+    assert first == order(1)[:60]
+    assert first != second
+    assert first != order(2)[:60]
+    assert sorted(first) == sorted(second)
+
+
+def test_a_perfect_map_has_all_its_weight_on_the_pattern(monkeypatch):
+    def perfect(model, batch):
+        weights = torch.zeros(2, 4, 4)  # (B, T, S), EOS counted
+        for t in range(3):
+            weights[0, t, 2 - t] = 1.0
+        for t in range(2):
+            weights[1, t, 1 - t] = 1.0
+        return weights
+
+    monkeypatch.setattr(toys, "cross_weights", perfect)
+    pairs = [([7, 3, 5], [5, 3, 7]), ([9, 4], [4, 9])]
+    assert toys.pattern_weights(None, pairs).tolist() == [1.0] * 5
+    pairs = [([7, 3, 5], [7, 3, 5]), ([9, 4], [9, 4])]  # copied, not reversed
+    assert toys.pattern_weights(None, pairs).tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
+
+
+# That the scripts run, and go on
+
+
+def test_a_table_grows_by_whole_runs(tmp_path):
+    path = tmp_path / "table.csv"
+    assert read(path) == []
+    add(path, [{"a": 1, "b": "x, y"}])
+    add(path, [{"a": 2, "b": ""}])
+    assert read(path) == [{"a": "1", "b": "x, y"}, {"a": "2", "b": ""}]
+
+
+def test_the_ablations_run_and_are_not_run_twice(tmp_path, corpus, capsys, monkeypatch):
+    monkeypatch.setattr(ablations, "INTERVAL", 2)
+    runs = [
+        ablations.Run("length", "learned", {"positions": "learned"}, steps=3),
+        ablations.Run(
+            "sqrt(d_k)", "missing", alter=ablations.without_score_scale, steps=2
+        ),
+    ]
+    ablations.main(runs, corpus, seeds=[1], folder=tmp_path)
+    written = (tmp_path / "ablations.csv").read_text()
+    assert [row["step"] for row in read(tmp_path / "ablations.csv")] == ["2", "3", "2"]
+    assert read(tmp_path / "lengths.csv")
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    ablations.main(runs, corpus, seeds=[1], folder=tmp_path)
+    assert (tmp_path / "ablations.csv").read_text() == written
+    assert capsys.readouterr().out == ""
+
+
+def test_the_same_seed_gives_the_same_rows_and_another_seed_gives_others(corpus):
+    def losses(seed):
+        _, rows = ablations.train_run(ablations.Run("", "", steps=3), seed, corpus)
+        return [(row["train_loss"], row["validation_loss"]) for row in rows]
+
+    assert losses(1) == losses(1) != losses(2)
+
+
+def test_the_toys_run_and_are_not_run_twice(tmp_path, capsys):
+    toys.main(seeds=[1], folder=tmp_path, epochs={"copy": 1})
+    written = (tmp_path / "toys.csv").read_text()
+    rows = read(tmp_path / "toys.csv")
+    assert [row["weights"] for row in rows] == ["epoch", "average"]
+    weights = defaultdict(float)
+    for row in read(tmp_path / "toy_maps.csv"):
+        weights[row["row"]] += float(row["weight"])
+    assert list(weights.values()) == pytest.approx([1.0] * 9, abs=0.001)
+    toys.main(seeds=[1], folder=tmp_path, epochs={"copy": 1})
+    assert (tmp_path / "toys.csv").read_text() == written
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+# What is recorded
+
+
+def test_every_run_is_recorded_wholly_with_three_seeds():
+    steps = defaultdict(list)
+    for row in read(FOLDER / "ablations.csv"):
+        steps[row["factor"], row["variant"], int(row["seed"])].append(int(row["step"]))
+    every = ablations.INTERVAL
+    assert steps == {
+        (*key, seed): list(range(every, run.steps + 1, every))
+        for key, run in RUNS.items()
+        for seed in (1, 2, 3)
+    }
+
+
+def test_what_is_recorded_of_each_run_is_in_range():
+    for row in read(FOLDER / "ablations.csv"):
+        run = RUNS[row["factor"], row["variant"]]
+        assert float(row["rate"]) == pytest.approx(run.rate(int(row["step"])), abs=1e-6)
+        assert 0 < float(row["train_loss"]) < 20
+        assert 0 < float(row["validation_loss"]) < 20
+        assert 0 <= float(row["exact"]) <= float(row["validation_accuracy"]) <= 1
+
+
+def test_longer_sentences_are_recorded_for_both_layouts_with_three_seeds():
+    words = defaultdict(list)
+    for row in read(FOLDER / "lengths.csv"):
+        words[row["variant"], row["seed"]].append(int(row["words"]))
+    assert words == {
+        (layout, seed): list(range(15, 25))
+        for layout in ("interleaved", "learned")
+        for seed in "123"
+    }
+
+
+def test_each_toy_is_learned_to_999_in_1000_in_under_a_minute():
+    averages = [row for row in read(FOLDER / "toys.csv") if row["weights"] == "average"]
+    assert [(row["task"], row["seed"]) for row in averages] == [
+        (task, seed) for task in ("copy", "reverse", "sort") for seed in "123"
+    ]
+    for row in averages:
+        assert int(row["sequences"]) >= 2000
+        assert float(row["exact"]) >= 0.999
+        assert float(row["cpu_seconds"]) < 60
+
+
+def test_copy_and_reverse_look_where_the_answer_stands():
+    for row in read(FOLDER / "toys.csv"):
+        if row["weights"] == "average" and row["task"] != "sort":
+            assert float(row["on_pattern"]) > 0.95
+
+
+def test_the_recorded_map_of_reverse_is_anti_diagonal():
+    rows = [row for row in read(FOLDER / "toy_maps.csv") if row["task"] == "reverse"]
+    assert len(rows) == 81
+    for row in rows:
+        if int(row["row"]) + int(row["column"]) == 7:
+            assert float(row["weight"]) > 0.9
+            assert row["writes"] == row["looks_at"]
+
+
+def test_the_readme_has_the_means_and_ranges_of_the_table():
+    last = defaultdict(dict)
+    for row in read(FOLDER / "ablations.csv"):
+        last[row["factor"], row["variant"]][row["seed"]] = row
+
+    def cell(rows, column, factor, digits):
+        x = [factor * float(row[column]) for row in rows]
+        numbers = (sum(x) / len(x), min(x), max(x))
+        return "{} ({} to {})".format(*(f"{number:.{digits}f}" for number in numbers))
+
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for key, seeds in last.items():
+        rows = list(seeds.values())
+        cells = [*key, rows[0]["step"], cell(rows, "validation_loss", 1, 2)]
+        cells.append(cell(rows, "exact", 100, 1))
+        assert f"| {' | '.join(cells)} |\n" in readme
