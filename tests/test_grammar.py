@@ -521,7 +521,7 @@ def test_the_seed_decides_every_split():
 def test_no_sentence_is_in_two_splits_in_either_language(default):
     for language in (0, 1):
         texts = [pair[language] for split in default for pair in split]
-        assert len(set(texts)) == len(texts) == 11_500
+        assert len(set(texts)) == len(texts) == 21_500
 
 
 def test_the_books_own_pairs_are_in_no_split(default, monkeypatch):

@@ -461,9 +461,15 @@ def test_a_damaged_record_is_named(copy, call):
 # The command
 
 
+def heed_ctrl_c():
+    """A background job ignores it, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def start(arguments, **more):
     return subprocess.Popen(
         [*COMMAND, *arguments],
+        preexec_fn=heed_ctrl_c,
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
