@@ -5,16 +5,16 @@ trained model:
 
     python experiments/multi30k_scores.py runs/seed-1 runs/seed-2 runs/seed-3
 
-The beam is chosen on the validation set; the test sets see only greedy decoding and the
-beam that the pages quote. Rows that are there already are not measured again.
+The test sets see only greedy decoding and the beam fixed beforehand; the others are
+tried on the validation set. A row that is there already is not measured again.
 """
 
 import argparse
-import csv
 from pathlib import Path
 
+from tables import add, read
+
 from transformer_lib.data.multi30k import multi30k
-from transformer_lib.files import whole_file
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import measure
 
@@ -22,7 +22,6 @@ SCORES = Path(__file__).resolve().parent / "multi30k/scores.csv"
 TESTS = ("test_2016", "test_2017", "mscoco")
 QUOTED = (1, 5)  # 1 is greedy
 TRIED = (1, 2, 3, 5, 10)  # on the validation set
-FIELDS = ("seed", "split", "decoding", "metric", "score")
 METRICS = {
     "bleu_13a": "bleu",
     "bleu_lc_13a": "bleu_lowercased",
@@ -33,11 +32,7 @@ METRICS = {
 
 def main(folders: list[str], scores: Path = SCORES) -> None:
     """Add the rows that are missing; the folder's name ends in its seed."""
-    rows = []
-    if scores.exists():
-        with open(scores, encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    done = {(row["seed"], row["split"], row["decoding"]) for row in rows}
+    done = {(row["seed"], row["split"], row["decoding"]) for row in read(scores)}
     for folder in folders:
         translator, seed = Translator.load(folder), folder.rpartition("-")[2]
         plan = [("validation", beam) for beam in TRIED]
@@ -47,17 +42,14 @@ def main(folders: list[str], scores: Path = SCORES) -> None:
             if (seed, split, decoding) in done:
                 continue
             found = measure(translator, multi30k(split), beam)
-            for metric, name in METRICS.items():
-                value = f"{getattr(found, name):.4f}"
-                row = (seed, split, decoding, metric, value)
-                rows.append(dict(zip(FIELDS, row, strict=True)))
-            with (
-                whole_file(scores) as unfinished,
-                open(unfinished, "w", encoding="utf-8", newline="") as file,
-            ):
-                writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+            run = {"seed": seed, "split": split, "decoding": decoding}
+            add(
+                scores,
+                [
+                    {**run, "metric": metric, "score": f"{getattr(found, name):.4f}"}
+                    for metric, name in METRICS.items()
+                ],
+            )
             print(seed, split, decoding, f"{found.bleu_lowercased:.2f}", flush=True)
 
 

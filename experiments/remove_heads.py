@@ -9,17 +9,16 @@ Rows: nothing removed; each head by itself; all heads of a layer; all of a kind.
 """
 
 import argparse
-import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
+from tables import add, read
 from torch import Tensor
 from tqdm import tqdm
 
 from transformer_lib.attention import MultiHeadAttention, fused_attention
 from transformer_lib.data.multi30k import multi30k
-from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import measure
@@ -27,7 +26,7 @@ from transformer_lib.translation.run import measure
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = ROOT / "models/multi30k-en-de"
 TABLE = ROOT / "experiments/multi30k/remove_heads.csv"
-COLUMNS = ("kind", "layer", "head", "bleu")
+PLACE = ("kind", "layer", "head")
 
 Place = tuple[str, str, str]  # kind, layer, head: a number or "all"
 NOTHING = ("none", "none", "none")
@@ -76,28 +75,6 @@ def without(heads: int | slice):
     return attend
 
 
-def read_table(path: Path) -> dict[Place, float]:
-    """Read the rows so far; none if there is no table."""
-    if not path.exists():
-        return {}
-    with open(path, newline="", encoding="utf-8") as file:
-        return {
-            (row["kind"], row["layer"], row["head"]): float(row["bleu"])
-            for row in csv.DictReader(file)
-        }
-
-
-def write_table(path: Path, table: dict[Place, float]) -> None:
-    """Write all rows, whole or not at all."""
-    with (
-        whole_file(path) as unfinished,
-        open(unfinished, "w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows((*place, bleu) for place, bleu in table.items())
-
-
 def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--model", type=Path, default=MODEL, help="folder")
@@ -107,11 +84,11 @@ def main(arguments: Iterable[str] | None = None) -> None:
     torch.set_num_threads(1)
     translator = Translator.load(options.model)
     pairs = multi30k("validation")[: options.sentences]
-    table = read_table(options.output)
-    for place in tqdm([p for p in places(translator.model) if p not in table]):
+    done = {tuple(row[name] for name in PLACE) for row in read(options.output)}
+    for place in tqdm([p for p in places(translator.model) if p not in done]):
         remove(translator.model, place)
-        table[place] = round(measure(translator, pairs).bleu, 2)
-        write_table(options.output, table)
+        bleu = round(measure(translator, pairs).bleu, 2)
+        add(options.output, [{**dict(zip(PLACE, place, strict=True)), "bleu": bleu}])
 
 
 if __name__ == "__main__":
