@@ -2,10 +2,6 @@
 
 import ast
 import functools
-import http.server
-import os
-import shutil
-import threading
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,7 +9,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from book_files import HTML, ROOT
 from bs4 import BeautifulSoup
-from playwright.sync_api import sync_playwright
 
 CORE = [
     "masks",
@@ -31,8 +26,6 @@ CORE = [
     "decoding",
 ]
 WIDE, NARROW = 1400, 400
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-OFFLINE = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 PAGES = sorted(ROOT.glob("book/*.ipynb")) + sorted(ROOT.glob("book/*.md"))
 
 
@@ -165,60 +158,6 @@ def test_a_function_that_no_chapter_walks_through_is_found():
 
 
 # -- What a browser makes of them ----------------------------------------------------
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
-
-
-@pytest.fixture(scope="module")
-def server():
-    handler = functools.partial(Quiet, directory=built(HTML / "index.html").parent)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
-        thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.fail("the page tests need Chromium; on Debian: apt install chromium")
-    options = [f"--host-resolver-rules={OFFLINE}", "--disable-background-networking"]
-    if getattr(os, "geteuid", lambda: 1)() == 0:
-        options.append("--no-sandbox")  # Chromium has no sandbox for root
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=options)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def tab(browser):
-    """A tab of the browser that notes its errors and its requests to other hosts."""
-    opened = browser.new_page(viewport={"width": WIDE, "height": 900})
-    opened.faults = []
-    opened.on(
-        "console",
-        lambda said: said.type == "error" and opened.faults.append(said.text),
-    )
-    opened.on("pageerror", lambda error: opened.faults.append(str(error)))
-    opened.on(
-        "request",
-        lambda asked: is_elsewhere(asked.url) and opened.faults.append(asked.url),
-    )
-    yield opened
-    opened.close()
-
-
-def is_elsewhere(url):
-    address = urlsplit(url)
-    local = address.scheme in ("file", "data", "blob", "about")
-    return not local and address.hostname != "127.0.0.1"
 
 
 def read(tab, url):

@@ -466,10 +466,10 @@ def heed_ctrl_c():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def start(arguments, **more):
+def start(arguments, before=heed_ctrl_c, **more):
     return subprocess.Popen(
         [*COMMAND, *arguments],
-        preexec_fn=heed_ctrl_c,
+        preexec_fn=before,
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -707,7 +707,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(files, folder, tmp_path):
     def small_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
 
-    process = start(train_arguments(files, tmp_path), preexec_fn=small_disk)
+    process = start(train_arguments(files, tmp_path), before=small_disk)
     _, err = process.communicate()
     assert process.returncode == 1
     assert err.splitlines()[-1].startswith("error: ")

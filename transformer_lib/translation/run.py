@@ -43,12 +43,12 @@ PRESETS: dict[str, Recipe] = {
         "num_heads": 4,
         "d_ff": 256,
         "num_layers": 4,
-        "dropout": 0.15,
+        "dropout": 0.3,
         "norm_first": True,
-        "epochs": 24,
+        "epochs": 48,
         "warmup_steps": 1000,
-        "average": 8,
-        "patience": 8,
+        "average": 10,
+        "patience": 10,
     },
 }
 

@@ -1,0 +1,1 @@
+"""Controls: what the reader moves, computed by the page itself."""

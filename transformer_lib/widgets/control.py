@@ -1,0 +1,51 @@
+"""What every control is: data, a script that draws it, and words in its place."""
+
+import json
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+
+
+def _read(name: str) -> str:
+    return files("transformer_lib.widgets").joinpath(name).read_text(encoding="utf-8")
+
+
+STYLE, KIT = _read("control.css"), _read("kit.js")
+FOR_JSON_IN_HTML = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"})
+
+
+@dataclass(frozen=True)
+class Control:
+    """Something on the page that the reader moves.
+
+    It shows itself wherever HTML is shown, a notebook or a built page, and works there
+    without a kernel and without a network: what it needs comes with it.
+
+    Args:
+        name: Its script is ``NAME.js`` beside this file, which defines a function
+            ``draw(root, data, kit)``.
+        title: What it is for, in a few words; the name that is read aloud.
+        data: What the script starts from: anything that JSON can hold.
+        words: The first state as plain text: shown where no script runs.
+    """
+
+    name: str
+    title: str
+    data: object
+    words: str
+
+    def __repr__(self) -> str:
+        return f"{self.title}\n{self.words}"
+
+    def _repr_html_(self) -> str:
+        data = json.dumps(self.data, allow_nan=False).translate(FOR_JSON_IN_HTML)
+        return (
+            f'<section class="control tex2jax_ignore" data-control="{self.name}" '
+            f'aria-label="{escape(self.title)}"><style>{STYLE}</style>'
+            f'<p class="c-title">{escape(self.title)}</p>'
+            f'<div class="c-body"><pre>{escape(self.words)}</pre></div>'
+            f'<p class="c-print">Shown as it starts. On the page it can be moved.</p>'
+            f'<script type="application/json">{data}</script>'
+            f"<script>{{\n{KIT}\n{_read(self.name + '.js')}\nstart(draw);\n}}</script>"
+            "</section>"
+        )

@@ -1,0 +1,111 @@
+/* What the controls share. It stands in a block of its own, so that nothing of it
+   reaches the rest of the page. */
+
+/* Make an element: kit.make("td", { class: "c-cell" }, "0.25"). Text stays text; a
+   value that is a function listens to the event of that name. */
+function make(tag, attributes = {}, ...children) {
+  const svg = "svg g path line rect circle text title".split(" ").includes(tag);
+  const space = svg ? "http://www.w3.org/2000/svg" : "http://www.w3.org/1999/xhtml";
+  const element = document.createElementNS(space, tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  element.append(...children.flat());
+  return element;
+}
+
+/* A slider with its name before it and its value after it. */
+function slider(label, { min, max, step, value, show = String }, changed) {
+  const input = make("input", { type: "range", min, max, step, value });
+  const output = make("output");
+  const update = () => {
+    output.textContent = show(input.valueAsNumber);
+    input.setAttribute("aria-valuetext", output.textContent);
+  };
+  input.addEventListener("input", () => { update(); changed(input.valueAsNumber); });
+  update();
+  return make("label", { class: "c-slider" }, make("span", {}, label), input, output);
+}
+
+/* A list to choose from; `choices` are texts, `changed` gets the number of one. */
+function choice(label, choices, chosen, changed) {
+  const options = choices.map((text, i) =>
+    make("option", { value: i, selected: i === chosen }, text));
+  const select = make("select", { change: () => changed(select.selectedIndex) }, options);
+  return make("label", { class: "c-choice" }, make("span", {}, label), select);
+}
+
+/* A box to tick. */
+function tick(label, checked, changed) {
+  const input = make("input", { type: "checkbox", checked });
+  input.addEventListener("change", () => changed(input.checked));
+  return make("label", { class: "c-tick" }, input, make("span", {}, label));
+}
+
+/* A line to type in. */
+function line(label, value, changed) {
+  const input = make("input", { type: "text", value, spellcheck: "false",
+    autocomplete: "off", input: () => changed(input.value) });
+  return make("label", { class: "c-line" }, make("span", {}, label), input);
+}
+
+function button(label, pressed) {
+  return make("button", { type: "button", click: pressed }, label);
+}
+
+/* A colour between the given ones, for a value from 0 to 1. */
+function between(colours, value) {
+  const place = Math.min(Math.max(value, 0), 1) * (colours.length - 1);
+  const low = Math.min(Math.floor(place), colours.length - 2);
+  const mix = colours[low].map((a, i) => Math.round(
+    a + (place - low) * (colours[low + 1][i] - a)));
+  return mix;
+}
+
+/* The colours of the book's figures: matplotlib's Blues, and its RdBu_r. */
+const BLUES = [[247, 251, 255], [222, 235, 247], [198, 219, 239], [158, 202, 225],
+  [107, 174, 214], [66, 146, 198], [33, 113, 181], [8, 81, 156], [8, 48, 107]];
+const RED_BLUE = [[5, 48, 97], [33, 102, 172], [67, 147, 195], [146, 197, 222],
+  [209, 229, 240], [247, 247, 247], [253, 219, 199], [244, 165, 130], [214, 96, 77],
+  [178, 24, 43], [103, 0, 31]];
+const weightColour = (weight) => between(BLUES, weight); /* 0 to 1 */
+const signedColour = (value, most) => between(RED_BLUE, 0.5 + value / (2 * most));
+
+/* Paint an element, its text black or white, whichever reads better on it. */
+function paint(element, [red, green, blue]) {
+  const light = [red, green, blue].map((c) => c / 255)
+    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+  const luminance = 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2];
+  element.style.backgroundColor = `rgb(${red}, ${green}, ${blue})`;
+  element.style.color = luminance > 0.179 ? "#000" : "#fff";
+  return element;
+}
+
+/* A table of numbers, coloured; rows ask, columns are asked. `show` and `colour` get
+   (value, row, column); focus and hover call `looked(row, column)`, if given. */
+function grid(caption, rows, columns, values, { show, colour }) {
+  const head = make("tr", {}, make("td"),
+    columns.map((name) => make("th", { scope: "col" }, name)));
+  const body = values.map((cells, r) => make("tr", {},
+    make("th", { scope: "row" }, rows[r]),
+    cells.map((value, c) => paint(make("td", { class: "c-cell" }, show(value, r, c)),
+      colour(value, r, c)))));
+  return make("div", { class: "c-scroll", tabindex: 0, role: "region",
+    "aria-label": caption }, make("table", {}, make("caption", {}, caption), head, body));
+}
+
+const kit = { make, slider, choice, tick, line, button, grid, paint, weightColour,
+  signedColour };
+
+/* Draw the control that this script stands in. `draw` gets the place to draw in, the
+   data, and the kit. */
+function start(draw) {
+  const section = document.currentScript.closest(".control");
+  const body = section.querySelector(".c-body");
+  const data = JSON.parse(section.querySelector("script").textContent);
+  body.replaceChildren();
+  section.classList.add("c-live");
+  draw(body, data, kit);
+}
