@@ -55,6 +55,15 @@ function button(label, pressed) {
   return make("button", { type: "button", click: pressed }, label);
 }
 
+/* One of several, by mouse or by arrow keys; `picked` gets the number of one. The
+   contents are texts or elements; `group.children[i].control` is the button of one. */
+function pick(label, contents, picked) {
+  const name = `pick${Math.random()}`; /* that of no other group on the page */
+  return make("div", { class: "c-pick", role: "radiogroup", "aria-label": label },
+    contents.map((content, i) => make("label", {},
+      make("input", { type: "radio", name, change: () => picked(i) }), content)));
+}
+
 /* A colour between the given ones, for a value from 0 to 1. */
 function between(colours, value) {
   const place = Math.min(Math.max(value, 0), 1) * (colours.length - 1);
@@ -96,7 +105,7 @@ function grid(caption, rows, columns, values, { show, colour }) {
     "aria-label": caption }, make("table", {}, make("caption", {}, caption), head, body));
 }
 
-const kit = { make, slider, choice, tick, line, button, grid, paint, weightColour,
+const kit = { make, slider, choice, tick, line, button, pick, grid, paint, weightColour,
   signedColour };
 
 /* Draw the control that this script stands in. `draw` gets the place to draw in, the
