@@ -1,6 +1,7 @@
 """The controls, operated in a browser by keyboard and mouse, without the book."""
 
 import pytest
+import torch
 
 from transformer_lib.widgets.control import Control
 from transformer_lib.widgets.softmax import softmax_control
@@ -21,11 +22,17 @@ def show(tab):
     assert tab.faults == []
 
 
-def bars(control):
-    return [
-        float(text)
-        for text in control.locator(".c-bar > span:last-child").all_inner_texts()
-    ]
+def column(control, number):
+    cells = control.locator(f".c-bars td:nth-of-type({number})").all_inner_texts()
+    return [float(text) for text in cells if text]
+
+
+def weights(control):
+    return column(control, 3)
+
+
+def says(control):
+    return control.locator(".c-says").inner_text()
 
 
 def test_nothing_in_the_data_becomes_markup():
@@ -41,32 +48,75 @@ def test_a_control_shows_its_words_where_no_script_runs():
 
 
 def test_scores_become_weights_and_a_low_temperature_sharpens_them(show):
-    control = show(softmax_control(WORDS, SCORES))
-    assert bars(control) == [0.090, 0.665, 0.245]
+    control = show(softmax_control(WORDS, SCORES, d_k=1))
+    assert weights(control) == [0.090, 0.665, 0.245]
+    assert "“cat” has the largest weight, 0.665" in says(control)
     slider = control.get_by_label("Temperature")
     slider.focus()
     slider.press("Home")  # 0.1: the scores are ten times as far apart
-    assert bars(control) == [0, 1, 0]
+    assert weights(control) == [0, 1, 0]
     assert slider.get_attribute("aria-valuetext") == "0.1"
 
 
-def test_the_root_of_d_k_divides_the_scores(show):
-    control = show(softmax_control(WORDS, SCORES, d_k=4))
+def test_a_wider_head_has_larger_scores_and_its_root_undoes_that(show):
+    control = show(softmax_control(WORDS, SCORES))
+    assert column(control, 1) == column(control, 2) == [8, 24, 16]
+    assert weights(control) == [0, 1, 0]
+    assert "saturated" in says(control)
     control.get_by_label("divide by").check()
-    assert bars(control) == [0.186, 0.506, 0.307]
-    assert "divided by 2.00" in control.locator(".c-says").inner_text()
+    width = control.get_by_role("slider", name="d_k")
+    for key in ("Home", "End", "ArrowLeft"):
+        width.press(key)
+        assert column(control, 2) == SCORES
+        assert weights(control) == [0.090, 0.665, 0.245]
+    assert width.get_attribute("aria-valuetext") == "256"
+    assert "saturated" not in says(control)
 
 
-def test_the_reader_types_other_scores(show):
+def test_a_temperature_as_large_as_the_root_does_the_same(show):
+    control = show(softmax_control(WORDS, SCORES, d_k=4))
+    slider = control.get_by_label("Temperature")
+    slider.fill("2")
+    at_two = weights(control)
+    slider.fill("1")
+    control.get_by_label("divide by").click()
+    assert weights(control) == at_two == [0.090, 0.665, 0.245]
+
+
+def test_the_slope_that_is_named_is_the_largest_of_the_jacobian(show):
+    control = show(softmax_control(WORDS, SCORES, d_k=1))
+    jacobian = torch.func.jacrev(lambda s: s.softmax(0))(torch.tensor(SCORES))
+    assert f"at most {jacobian.max():.4f} of that" in says(control)
+
+
+def test_the_reader_types_other_scores_and_the_words_stay(show):
     control = show(softmax_control(WORDS, SCORES))
     box = control.get_by_label("Scores")
     box.fill("0 0, 0 0")
-    assert bars(control) == [0.25] * 4
-    box.fill("0 zero")
-    assert "Type numbers" in control.get_by_role("alert").inner_text()
-    assert bars(control) == [0.25] * 4
+    assert weights(control) == [0.25] * 4
+    rows = control.locator("th[scope=row]").all_inner_texts()
+    assert rows == [*WORDS, "word 4"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "0 zero", "<script>", "1e999", "-1001", "1 " * 17]
+)
+def test_what_is_not_a_few_numbers_changes_nothing_and_says_so(show, text):
+    control = show(softmax_control(WORDS, SCORES))
+    before = weights(control)
+    control.get_by_label("Scores").fill(text)
+    assert "Type up to 16 numbers" in control.get_by_role("alert").inner_text()
+    assert weights(control) == before
+    control.get_by_label("Scores").fill("1000 -1000 0")
+    assert control.get_by_role("alert").inner_text() == ""
+    assert weights(control) == [1, 0, 0]
 
 
 def test_a_word_for_every_score():
     with pytest.raises(ValueError, match="as many, got 2 and 3"):
         softmax_control(["a", "b"], SCORES)
+
+
+def test_a_width_that_the_slider_does_not_have_is_refused():
+    with pytest.raises(ValueError, match="power of two up to 512, got 48"):
+        softmax_control(WORDS, SCORES, d_k=48)

@@ -1,4 +1,6 @@
-/* Scores, divided by a temperature and, if asked, by the root of d_k; then softmax. */
+/* Scores as large as the width of the head makes them, divided or not; then softmax. */
+const MOST_SCORES = 16, LARGEST_SCORE = 1000;
+
 function softmax(scores) {
   const most = Math.max(...scores); /* so that no exponential overflows */
   const parts = scores.map((score) => Math.exp(score - most));
@@ -6,43 +8,57 @@ function softmax(scores) {
   return parts.map((part) => part / total);
 }
 
-function draw(root, { words, scores, d_k }, { make, slider, tick, line, weightColour, paint }) {
-  const state = { scores, temperature: 1, width: d_k, divided: false };
-  const bars = make("div", { class: "c-bars" });
+function draw(root, { words, scores, widths, d_k }, { make, slider, tick, line }) {
+  const state = { scores, width: widths.indexOf(d_k), divided: false, temperature: 1 };
+  const table = make("table", { class: "c-bars", "aria-label": "Weights" });
   const says = make("output", { class: "c-says" });
   const wrong = make("p", { class: "c-wrong", role: "alert" });
+  const short = (value) => String(Number(value.toPrecision(3)));
+  const wordOf = (i) => words[i] ?? `word ${i + 1}`;
 
   function update() {
-    const divisor = state.temperature * (state.divided ? Math.sqrt(state.width) : 1);
-    const weights = softmax(state.scores.map((score) => score / divisor));
-    bars.replaceChildren(...weights.map((weight, i) => make("div", { class: "c-bar" },
-      make("b", {}, words[i] ?? `word ${i + 1}`),
-      make("span", { class: "c-track" }, paint(
-        make("i", { style: `width: ${100 * weight}%` }), weightColour(0.35 + 0.5 * weight))),
-      make("span", {}, weight.toFixed(3)))));
+    const rootOfWidth = Math.sqrt(widths[state.width]);
+    const grown = state.scores.map((score) => score * rootOfWidth);
+    const divisor = state.temperature * (state.divided ? rootOfWidth : 1);
+    const divided = grown.map((score) => score / divisor);
+    const weights = softmax(divided);
+    table.replaceChildren(
+      make("tr", {}, make("td"), ["score", `÷ ${short(divisor)}`, "weight"].map(
+        (name) => make("th", { scope: "col" }, name)), make("td")),
+      ...weights.map((weight, i) => make("tr", {},
+        make("th", { scope: "row" }, wordOf(i)),
+        [short(grown[i]), short(divided[i]), weight.toFixed(3)].map(
+          (text) => make("td", {}, text)),
+        make("td", {}, make("div", { class: "c-track" },
+          make("i", { style: `width: ${100 * weight}%` }))))));
     const most = weights.indexOf(Math.max(...weights));
-    /* What reaches the winning score through softmax: w (1 - w). */
-    const slope = weights[most] * (1 - weights[most]) / divisor;
-    says.textContent = `Scores divided by ${divisor.toFixed(2)}. The highest weight is `
-      + `${weights[most].toFixed(3)}, and moving its score by a little moves it by `
-      + `${slope.toFixed(3)} as much.`;
+    /* The largest entry of softmax's Jacobian, w_i (1 - w_i), is the winner's. */
+    const slope = weights[most] * (1 - weights[most]);
+    says.textContent = `“${wordOf(most)}” has the largest weight, `
+      + `${weights[most].toFixed(3)}. When a divided score moves a little, its weight `
+      + `moves by at most ${slope.toFixed(4)} of that, where 0.25 is the best there is`
+      + (slope < 0.01 ? ": the softmax is saturated." : ".");
   }
 
   function typed(text) {
-    const numbers = text.trim().split(/[\s,]+/).map(Number);
-    const usable = text.trim() !== "" && numbers.every(Number.isFinite);
-    wrong.textContent = usable ? "" : "Type numbers with spaces between them, such as 2 1 0.";
+    const numbers = text.trim().split(/[\s,;]+/).map(Number);
+    const usable = text.trim() !== "" && numbers.length <= MOST_SCORES
+      && numbers.every((number) => Math.abs(number) <= LARGEST_SCORE);
+    wrong.textContent = usable ? "" : `Type up to ${MOST_SCORES} numbers with spaces `
+      + `between them, none beyond ${LARGEST_SCORE}, such as 2 1 0.`;
     if (usable) { state.scores = numbers; update(); }
   }
 
   const set = (name) => (value) => { state[name] = value; update(); };
   root.append(
-    make("div", { class: "c-row c-inputs" }, line("Scores", scores.join("  "), typed)),
     make("div", { class: "c-row c-inputs" },
-      slider("Temperature", { min: 0.1, max: 4, step: 0.1, value: 1,
-        show: (value) => value.toFixed(1) }, set("temperature")),
+      line("Scores at d_k = 1", scores.join("  "), typed)),
+    make("div", { class: "c-row c-inputs" },
+      slider("d_k", { min: 0, max: widths.length - 1, step: 1, value: state.width,
+        show: (place) => String(widths[place]) }, set("width")),
       tick("divide by √d_k", false, set("divided")),
-      slider("d_k", { min: 1, max: 128, step: 1, value: d_k }, set("width"))),
-    wrong, bars, says);
+      slider("Temperature", { min: 0.1, max: 10, step: 0.1, value: 1,
+        show: (value) => value.toFixed(1) }, set("temperature"))),
+    wrong, table, says);
   update();
 }
