@@ -55,13 +55,14 @@ function button(label, pressed) {
   return make("button", { type: "button", click: pressed }, label);
 }
 
-/* One of several, by mouse or by arrow keys; `picked` gets the number of one. The
-   contents are texts or elements; `group.children[i].control` is the button of one. */
-function pick(label, contents, picked) {
+/* One of several, by mouse or by arrow keys: `chosen` is the number of one, and `picked`
+   gets one. Each child is a label around its content, a text or an element. */
+function pick(label, contents, chosen, picked) {
   const name = `pick${Math.random()}`; /* that of no other group on the page */
+  const button = (i) => make("input",
+    { type: "radio", name, checked: i === chosen, change: () => picked(i) });
   return make("div", { class: "c-pick", role: "radiogroup", "aria-label": label },
-    contents.map((content, i) => make("label", {},
-      make("input", { type: "radio", name, change: () => picked(i) }), content)));
+    contents.map((content, i) => make("label", {}, button(i), content)));
 }
 
 /* A colour between the given ones, for a value from 0 to 1. */
