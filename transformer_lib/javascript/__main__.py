@@ -1,0 +1,10 @@
+"""``python -m transformer_lib.javascript MODEL FILE`` packs a model for the browser."""
+
+import sys
+
+from transformer_lib.javascript.weights import write_script
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python -m transformer_lib.javascript MODEL FILE")
+    write_script(*sys.argv[1:])

@@ -1,0 +1,140 @@
+"""Weights for the browser: whole numbers of eight bits, in one script.
+
+A script, because a page that was opened from a disk may load nothing else.
+"""
+
+import base64
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transformer_lib.checkpoint import load_weights
+from transformer_lib.files import whole_file
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.tokenizer import Tokenizer
+from transformer_lib.translation import Translator
+
+LARGEST = 127  # of the whole numbers
+BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
+
+
+def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Write every row of a matrix as whole numbers times one scale.
+
+    Args:
+        weight: Shape (rows, columns).
+
+    Returns:
+        Whole numbers from -127 to 127, shape (rows, columns), int8; and the scales,
+        shape (rows), float32. The product differs from ``weight`` by half a scale at
+        most, but for rounding.
+    """
+    scale = weight.float().abs().amax(dim=1) / LARGEST  # (rows)
+    scale = torch.where(scale == 0, 1.0, scale)  # a row of zeros stays one
+    return (weight / scale[:, None]).round().to(torch.int8), scale
+
+
+def dequantize(values: Tensor, scale: Tensor) -> Tensor:
+    """Multiply the whole numbers of each row by its scale again, in float32."""
+    return values.float() * scale[:, None]  # (rows, columns)
+
+
+def to_script(translator: Translator) -> str:
+    """Pack a translator into a script that hands it to the page that loads it.
+
+    The matrices are quantized, vectors stay as they are. The same translator gives the
+    same text.
+
+    Args:
+        translator: Its model has an encoder, positions in the interleaved layout, and
+            widths divisible by 4, as the JavaScript wants them.
+
+    Returns:
+        JavaScript. When a ``<script>`` element has loaded it, the element's property
+        ``translator`` is what the JavaScript class ``Translator`` starts from.
+
+    Raises:
+        ValueError: If the model is another.
+    """
+    config = translator.model.config
+    if config.src_vocab_size is None or config.positions != "interleaved":
+        raise ValueError(
+            "the model must have a source and interleaved positions, got "
+            f"src_vocab_size {config.src_vocab_size} and {config.positions!r}"
+        )
+    if config.d_model % 4 or config.d_ff % 4:
+        raise ValueError(
+            "d_model and d_ff must be divisible by 4, "
+            f"got {config.d_model} and {config.d_ff}"
+        )
+    shapes, floats, integers = {}, [], []
+    for name, weight in translator.model.named_parameters():
+        shapes[name] = tuple(weight.shape)
+        scale = weight.detach()
+        if weight.dim() == 2:
+            values, scale = quantize(scale)
+            integers.append(values.numpy().tobytes())
+        floats.append(scale.numpy().astype("<f4").tobytes())
+    tokenizer = json.loads(translator.tokenizer.to_json())
+    packed = {
+        "config": asdict(config),
+        "tokenizer": tokenizer,
+        "shapes": shapes,
+        "floats": base64.b64encode(b"".join(floats)).decode(),
+        "integers": base64.b64encode(b"".join(integers)).decode(),
+    }
+    text = json.dumps(packed, ensure_ascii=False, separators=(",", ":"))
+    return BEFORE + text + AFTER
+
+
+def from_script(text: str) -> Translator:
+    """Read the same weights back, for PyTorch.
+
+    Args:
+        text: What ``to_script`` returned.
+
+    Returns:
+        A translator with exactly the weights that the browser computes with.
+
+    Raises:
+        ValueError: If the text is something else.
+    """
+    if not (text.startswith(BEFORE) and text.endswith(AFTER)):
+        raise ValueError(f"text must be a packed translator, got {text[:40]!r}")
+    packed = json.loads(text.removeprefix(BEFORE).removesuffix(AFTER))
+    floats = np.frombuffer(base64.b64decode(packed["floats"]), "<f4")
+    integers = np.frombuffer(base64.b64decode(packed["integers"]), "i1")
+    weights, floats_used, integers_used = {}, 0, 0
+    for name, shape in packed["shapes"].items():
+        weight = torch.tensor(floats[floats_used : floats_used + shape[0]])
+        floats_used += shape[0]
+        if len(shape) == 2:
+            size = shape[0] * shape[1]
+            values = torch.tensor(integers[integers_used : integers_used + size])
+            weight = dequantize(values.view(shape), weight)
+            integers_used += size
+        weights[name] = weight
+    model = Transformer(TransformerConfig(**packed["config"]))
+    load_weights(model, weights, source="the script")
+    tokenizer = Tokenizer.from_json(json.dumps(packed["tokenizer"]))
+    return Translator(model.eval(), tokenizer)
+
+
+def write_script(folder: str | Path, path: str | Path) -> None:
+    """Pack the translator in a folder into a file, whole or not at all.
+
+    Args:
+        folder: What ``Translator.save`` wrote.
+        path: The script, replaced if it is there.
+
+    Raises:
+        FileNotFoundError, ValueError: As ``Translator.load``.
+        OSError: If the file cannot be written.
+    """
+    text = to_script(Translator.load(folder))
+    with whole_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
