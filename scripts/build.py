@@ -67,7 +67,8 @@ def digest(root: Path, names: list[str]) -> str:
     for name in names:
         top = root / name
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
-            if path.is_file() and "__pycache__" not in path.parts:
+            # What a build itself makes is no input of it.
+            if path.is_file() and not {"__pycache__", "made"} & set(path.parts):
                 total.update(path.relative_to(root).as_posix().encode() + b"\0")
                 total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
