@@ -40,6 +40,12 @@ LEGEND = {  # cells that a picture may hold, and what they mean
     "hidden": "−∞",
     "nan": "nan",
 }
+PANEL = """<div class="w-panel" hidden>
+<div class="w-bar"><button type="button" value="-1">Back</button>
+<button type="button" value="1">Next</button> <span class="w-count"></span></div>
+<div class="w-why"></div><div class="w-when"></div>
+<ul class="w-exists" role="list" tabindex="0" aria-label="What exists"></ul>
+<output class="w-spoken"></output></div>"""  # walk.js fills it in
 
 
 def render(walk: "Walk") -> str:
@@ -51,8 +57,9 @@ def render(walk: "Walk") -> str:
         f'<section class="walk" data-walk="{escape(walk.name)}" '
         f'aria-label="{title}, line by line"><style>{STYLE}</style>'
         f'<div class="w-head"><b>{title}</b> <span>{escape(walk.place)}</span> '
-        f'<span class="w-dims">{escape(", ".join(dims))}</span></div>'
-        f'<ol class="w-rows" role="list">{rows}</ol>'
+        f'<span class="w-dims">{escape(", ".join(dims))}</span>'
+        '<button type="button" class="w-step" hidden>Step through</button></div>'
+        f'<div class="w-body"><ol class="w-rows" role="list">{rows}</ol>{PANEL}</div>'
         f'<div class="w-foot">{_legend(walk)}'
         '<span class="w-keys"><kbd>↑</kbd> <kbd>↓</kbd> line by line</span></div>'
         f"<script>{SCRIPT}</script></section>"

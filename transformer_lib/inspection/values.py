@@ -14,6 +14,7 @@ from transformer_lib.inspection.pictures import Picture, draw
 MOST_NUMBERS = 16
 MOST_ITEMS = 6
 LONGEST_STRING = 40
+LONGEST_TEXT = 160
 CONTAINERS = (nn.ModuleList, nn.Sequential)
 
 
@@ -58,7 +59,7 @@ def describe(name: str, value: Any, status: str = "") -> list[Value]:
         if 0 < len(parameters) <= 3:
             parts = [Value(n, "", shape=tuple(p.shape)) for n, p in parameters.items()]
             return [Value(name, type(value).__name__, status, parts=tuple(parts))]
-    return [Value(name, short(value), status)]
+    return [Value(name, _cut(short(value), LONGEST_TEXT), status)]
 
 
 def same_values(old: Any, new: Any) -> bool:
@@ -84,10 +85,7 @@ def short(value: Any, depth: int = 2) -> str:
     if isinstance(value, int | None | range | torch.dtype | torch.device):
         return repr(value)
     if isinstance(value, str):
-        cut = (
-            value if len(value) <= LONGEST_STRING else value[: LONGEST_STRING - 1] + "…"
-        )
-        return repr(cut)
+        return repr(_cut(value, LONGEST_STRING))
     if isinstance(value, (type, FunctionType, ModuleType)):
         return getattr(value, "__qualname__", value.__name__)
     if depth == 0:
@@ -117,6 +115,10 @@ def number(value: float) -> str:
     else:
         text = f"{value:.2f}" if 0.1 <= abs(value) < 1000 else f"{value:.2g}"
     return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _some(items: list[str]) -> str:
