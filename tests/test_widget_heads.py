@@ -1,0 +1,172 @@
+"""The heads of a model, looked into in a browser by keyboard and mouse."""
+
+import re
+
+import pytest
+import torch
+
+from transformer_lib.inspection import record_attention
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.widgets.heads import heads_control
+
+H = 2
+ENCODER = "encoder.layers.0.self_attention"
+DECODER = "decoder.layers.0.self_attention"
+CROSS = "decoder.layers.0.cross_attention"
+SOURCE = [["▁the", "▁<script>", "</s>"], ["▁so", "</s>"]]
+TARGET = [["<s>", "▁die", "▁&amp;", "</s>"], ["<s>", "▁also", "</s>"]]
+
+
+@pytest.fixture
+def maps():
+    """Three kinds of attention over SOURCE and TARGET, two heads each."""
+    maps = {name: torch.zeros(2, H, 3, 3) for name in (ENCODER, DECODER, CROSS)}
+    maps[ENCODER][:, 0] = torch.eye(3)
+    maps[ENCODER][:, 1] = 1 / 3
+    maps[DECODER][:] = torch.tensor([[1, 0, 0], [0.25, 0.75, 0], [0.5, 0.1, 0.4]])
+    maps[CROSS][:, 0] = torch.tensor([[0, 1, 0], [0.7, 0.2, 0.1], [0, 0.4, 0.6]])
+    return maps
+
+
+@pytest.fixture
+def show(tab):
+    """Show a control on a page of its own, twice, and give the second."""
+
+    def show(control):
+        html = control._repr_html_()
+        tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
+        return tab.locator(".control").last
+
+    yield show
+    assert tab.faults == []
+
+
+def says(control):
+    return control.locator(".c-says").inner_text()
+
+
+def weights(control):
+    numbers = control.locator(".c-heads-line small:last-child")
+    return numbers.all_inner_texts()
+
+
+def head(control, name):
+    return control.get_by_role("radio", name=name)
+
+
+def token(control, name):
+    tokens = control.get_by_role("radiogroup", name="Token")
+    return tokens.get_by_role("radio", name=re.compile(f"^{name}"))
+
+
+def test_it_starts_with_what_a_token_of_the_translation_looks_at(show, maps):
+    control = show(heads_control(maps, SOURCE, TARGET))
+    assert weights(control) == ["0.70", "0.20", "0.10"]
+    assert says(control) == (
+        "Cross-attention, layer 0, head 0: ▁die (which writes ▁&amp;) looks at "
+        "▁the 0.70, ▁<script> 0.20, </s> 0.10."
+    )
+    assert token(control, "▁die").is_checked()
+
+
+def test_a_head_is_picked_from_the_small_maps(show, maps):
+    control = show(heads_control(maps, SOURCE, TARGET))
+    head(control, "Encoder, layer 0, head 1").check()
+    assert weights(control) == ["0.33"] * 3
+    head(control, "Encoder, layer 0, head 1").press("ArrowLeft")
+    assert says(control).startswith("Encoder, layer 0, head 0: ▁<script> looks at")
+    assert weights(control) == ["0.00", "1.00", "0.00"]
+
+
+def test_up_and_down_go_from_layer_to_layer(show, maps):
+    two = maps | {CROSS.replace("0", "1"): maps[CROSS].flip(-1)}
+    control = show(heads_control(two, SOURCE, TARGET))
+    picked = head(control, "Cross-attention, layer 1, head 0")
+    assert picked.is_checked()
+    assert weights(control) == ["0.10", "0.20", "0.70"]
+    picked.press("ArrowUp")
+    assert weights(control) == ["0.70", "0.20", "0.10"]
+    head(control, "Cross-attention, layer 0, head 0").press("ArrowUp")  # the top
+    assert "layer 0" in says(control)
+
+
+def test_arrow_keys_move_between_tokens(show, maps):
+    control = show(heads_control(maps, SOURCE, TARGET))
+    token(control, "▁die").press("ArrowRight")
+    assert weights(control) == ["0.00", "0.40", "0.60"]
+    assert "▁&amp; (which writes </s>) looks at </s> 0.60, ▁<script> 0.40; " in says(
+        control
+    )
+
+
+def test_a_token_under_the_mouse_is_shown_until_the_mouse_leaves(show, maps):
+    control = show(heads_control(maps, SOURCE, TARGET))
+    tokens = control.get_by_role("radiogroup", name="Token").locator("label")
+    tokens.first.hover()
+    assert weights(control) == ["0.00", "1.00", "0.00"]
+    control.locator(".c-title").hover()
+    assert weights(control) == ["0.70", "0.20", "0.10"]
+    tokens.first.click()
+    control.locator(".c-title").hover()
+    assert weights(control) == ["0.00", "1.00", "0.00"]
+
+
+def test_turned_round_it_shows_who_looks_at_a_token(show, maps):
+    control = show(heads_control(maps, SOURCE, TARGET))
+    control.get_by_role("radio", name="is looked at by").check()
+    assert weights(control) == ["1.00", "0.20", "0.40"]
+    assert (
+        "▁<script> is looked at by <s> (which writes ▁die) 1.00, "
+        "▁&amp; (which writes </s>) 0.40, " in says(control)
+    )
+
+
+def test_the_decoder_does_not_see_what_is_not_written(show, maps):
+    control = show(heads_control(maps, SOURCE, TARGET))
+    head(control, "Decoder, layer 0, head 0").check()
+    assert weights(control) == ["0.25", "0.75", "hidden"]
+    assert says(control).endswith("looks at ▁die 0.75, <s> 0.25.")
+    control.get_by_role("radio", name="is looked at by").check()
+    assert weights(control) == ["hidden", "0.75", "0.10"]
+
+
+def test_another_sentence_has_its_own_maps_without_padding(show, maps):
+    control = show(heads_control(maps, SOURCE, TARGET))
+    control.get_by_label("Sentence").select_option("so")
+    assert weights(control) == ["0.70", "0.20"]
+    assert control.locator(".c-heads canvas").count() == 3 * H
+    assert control.locator(".c-heads canvas").first.get_attribute("width") == "2"
+
+
+def test_it_takes_what_record_attention_keeps(show):
+    config = TransformerConfig(
+        src_vocab_size=11,
+        tgt_vocab_size=11,
+        d_model=8,
+        num_heads=H,
+        num_layers=3,
+        d_ff=8,
+    )
+    model = Transformer(config).eval()
+    with record_attention(model) as maps:
+        model(torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7, 8]]))
+    control = show(heads_control(maps, SOURCE[:1], TARGET[:1]))
+    assert control.locator(".c-heads canvas").count() == 3 * 3 * H
+
+
+@pytest.mark.parametrize("name", [ENCODER, DECODER, CROSS])
+def test_maps_that_do_not_fit_the_tokens_are_refused(maps, name):
+    maps[name] = maps[name][:, :, :, :2]
+    with pytest.raises(ValueError, match=rf"{name}.*\(2, 3, 3\).*\(2, 2, 3, 2\)"):
+        heads_control(maps, SOURCE, TARGET)
+
+
+def test_maps_of_something_else_are_refused(maps):
+    with pytest.raises(ValueError, match="an encoder or a decoder, got 'attention'"):
+        heads_control(maps | {"attention": maps[CROSS]}, SOURCE, TARGET)
+
+
+@pytest.mark.parametrize(("source", "target"), [(SOURCE[:1], TARGET), ([], [])])
+def test_every_sentence_has_its_translation(maps, source, target):
+    with pytest.raises(ValueError, match=f"got {len(source)} and {len(target)}"):
+        heads_control(maps, source, target)
