@@ -1,0 +1,195 @@
+"""The mask laboratory, operated in a browser; its masks are the library's."""
+
+import re
+
+import pytest
+import torch
+
+from transformer_lib.masks import causal_mask, padding_mask
+from transformer_lib.widgets.masks import mask_control
+
+SRC = ["the cat reads a red book", "a dog sleeps"]
+TGT = ["die Katze liest ein rotes Buch", "ein Hund schläft"]
+ATTENTIONS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
+ENCODER, DECODER, CROSS = ATTENTIONS
+RIGHT_GRID = {ENCODER: "padding", DECODER: "padding & causal", CROSS: "padding"}
+
+
+@pytest.fixture
+def lab(tab):
+    """The laboratory on a page of its own, twice, and the second."""
+    html = mask_control(SRC, TGT)._repr_html_()
+    tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
+    yield tab.locator(".control").last
+    assert tab.faults == []
+
+
+def choose(lab, attention=None, code=None):
+    if attention:
+        lab.get_by_label("Attention").select_option(label=attention)
+    if code:
+        lab.get_by_label("The code").select_option(label=code)
+
+
+def says(lab):
+    return lab.locator(".c-says").inner_text()
+
+
+def mask_on_the_page(lab, caption):
+    """Both sentences' grids of one name, shape (B, T, S), and the shape they name."""
+    name = re.compile(rf"^{re.escape(caption)}(, |$)")
+    regions = lab.get_by_role("region", name=name)
+    tables = regions.locator("table").evaluate_all(
+        "all => all.map(table => [...table.rows].slice(1).map(row =>"
+        " [...row.querySelectorAll('td')].map(cell => cell.textContent)))"
+    )
+    assert {
+        text.removeprefix("✗") for table in tables for row in table for text in row
+    } <= {"may attend", "hidden"}
+    named = regions.first.get_attribute("aria-label").removeprefix(caption + ", ")
+    return torch.tensor(
+        [[[t.endswith("may attend") for t in row] for row in table] for table in tables]
+    ), named
+
+
+def tokens(lengths, at_left=False):
+    """Ones for words and zeros for padding, shape (B, S)."""
+    longest = max(lengths)
+    rows = [[1] * n + [0] * (longest - n) for n in lengths]
+    return torch.tensor([row[::-1] if at_left else row for row in rows])
+
+
+def library_masks(at_left=False):
+    src, tgt = tokens([6, 3], at_left), tokens([7, 5], at_left)
+    causal = causal_mask(7)
+    return {
+        ENCODER: {"padding": padding_mask(src, 0)},
+        DECODER: {
+            "padding": padding_mask(tgt, 0),
+            "causal": causal,
+            "padding & causal": padding_mask(tgt, 0) & causal,
+        },
+        CROSS: {"padding": padding_mask(src, 0)},
+    }
+
+
+@pytest.mark.parametrize("at_left", [False, True])
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_the_masks_on_the_page_are_those_of_the_library(lab, attention, at_left):
+    choose(lab, attention)
+    lab.get_by_label("pad at the left").set_checked(at_left)
+    for caption, mask in library_masks(at_left)[attention].items():
+        shown, shape = mask_on_the_page(lab, caption)
+        assert torch.equal(shown, mask.expand(2, 1, *shown.shape[1:])[:, 0])
+        assert shape == str(tuple(mask.shape))
+    assert says(lab) == "No row of a word goes wrong."
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_a_mask_turned_round_shows_what_it_should_hide(lab, attention):
+    choose(lab, attention, "takes True for hidden")
+    right, _ = mask_on_the_page(lab, RIGHT_GRID[attention])
+    seen, _ = mask_on_the_page(lab, "what attention sees")
+    assert torch.equal(seen, ~right)
+    assert "Sentence 2, looking at padding: " in says(lab)
+
+
+def test_the_marks_stand_where_a_word_sees_wrongly_and_nowhere_else(lab):
+    choose(lab, DECODER, "forgets the future")
+    marked = lab.locator("th .c-wrong").all_inner_texts()
+    assert marked == [
+        *[f"✗ {word}" for word in "BOS die Katze liest ein rotes".split()],
+        *[f"✗ {word}" for word in "BOS ein Hund schläft".split()],
+    ]
+    crosses = lab.locator("td", has_text="✗")
+    assert crosses.count() == 7 * 6 / 2 + 5 * 4 / 2
+    assert says(lab).splitlines() == [
+        "Sentence 1, looking at a later word: BOS, die, Katze, liest, ein, rotes.",
+        "Sentence 2, looking at a later word: BOS, ein, Hund, schläft.",
+    ]
+
+
+def test_ones_and_zeros_that_are_added_hide_nothing(lab):
+    choose(lab, ENCODER, "adds ones and zeros to the scores")
+    assert mask_on_the_page(lab, "what attention sees")[0].all()
+    assert says(lab) == "Sentence 2, looking at padding: a, dog, sleeps."
+
+
+def test_forgotten_padding_harms_the_decoder_only_where_it_stands_at_the_left(lab):
+    choose(lab, DECODER, "forgets the padding")
+    assert says(lab) == "No row of a word goes wrong."
+    lab.get_by_label("pad at the left").check()
+    assert says(lab) == (
+        "Sentence 2, looking at padding: BOS, ein, Hund, schläft, EOS."
+    )
+
+
+def test_padding_hidden_on_the_rows_leaks(lab):
+    choose(lab, ENCODER, "hides padding on the rows")
+    seen, _ = mask_on_the_page(lab, "what attention sees")
+    assert torch.equal(seen[1], tokens([6, 3])[1].bool()[:, None].expand(6, 6))
+    assert says(lab) == "Sentence 2, looking at padding: a, dog, sleeps."
+
+
+def test_without_the_diagonal_the_first_word_sees_nothing(lab):
+    choose(lab, DECODER, "leaves out the diagonal")
+    assert "Sentence 1, seeing nothing: BOS." in says(lab)
+    assert "Sentence 2, missing a word: ein, Hund, schläft, EOS." in says(lab)
+
+
+def test_everything_works_from_the_keyboard(lab):
+    lab.get_by_label("Attention").focus()
+    lab.get_by_label("Attention").press("ArrowDown")
+    lab.get_by_label("The code").press("End")
+    lab.get_by_label("pad at the left").press(" ")
+    assert lab.get_by_label("pad at the left").is_checked()
+    assert "Sentence 2, seeing nothing: BOS." in says(lab)
+
+
+def test_the_reader_types_sentences_and_the_masks_follow(lab):
+    lab.get_by_label("Source 2").fill("one  two three four five six seven")
+    shown, shape = mask_on_the_page(lab, "padding")
+    assert torch.equal(shown[:, 0], tokens([6, 7]).bool())
+    assert shape == "(2, 1, 1, 7)"
+
+
+def test_what_the_reader_types_stays_text(lab):
+    script = "<script>alert(1)</script> <b>&amp;\"' 🐈 שלום"
+    lab.get_by_label("Source 1").fill(script)
+    rows = lab.get_by_role("group", name="Sentence 1").locator("th[scope=row]")
+    assert rows.all_inner_texts() == ["<script>ale…", "<b>&amp;\"'", "🐈", "שלום"]
+    assert lab.locator("script").count() == 2  # the control's own
+    choose(lab, ENCODER, "takes True for hidden")
+    assert "seeing nothing: <script>ale…, <b>&amp;" in says(lab)
+
+
+def test_a_sentence_without_words_has_nothing_to_look_at(lab):
+    lab.get_by_label("Source 2").fill("")
+    choose(lab, CROSS)
+    assert says(lab) == (
+        "Sentence 2, with nothing to look at, and zeros for an answer: "
+        "BOS, ein, Hund, schläft, EOS."
+    )
+
+
+@pytest.mark.parametrize("texts", [("", " "), ("word " * 13, "a")])
+def test_too_few_words_or_too_many_change_nothing_and_say_so(lab, texts):
+    lab.get_by_label("Source 1").fill(texts[0])
+    before, _ = mask_on_the_page(lab, "padding")
+    lab.get_by_label("Source 2").fill(texts[1])
+    assert "a word at least" in lab.get_by_role("alert").inner_text()
+    assert torch.equal(mask_on_the_page(lab, "padding")[0], before)
+    lab.get_by_label("Source 1").fill("better")
+    lab.get_by_label("Source 2").fill("better still")
+    assert lab.get_by_role("alert").inner_text() == ""
+
+
+def test_two_sentences_on_both_sides():
+    with pytest.raises(ValueError, match="two sentences each, got 2 and 1"):
+        mask_control(SRC, TGT[:1])
+
+
+def test_where_no_script_runs_the_padding_is_written_out():
+    assert mask_control(SRC, TGT).words.endswith(
+        "the cat reads a red book\na dog sleeps [PAD] [PAD] [PAD]"
+    )

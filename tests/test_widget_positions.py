@@ -1,0 +1,139 @@
+"""The positions in the page, operated in a browser; its numbers are torch's."""
+
+from importlib.resources import files
+
+import pytest
+import torch
+
+from transformer_lib.positions import sinusoidal_table
+from transformer_lib.widgets.positions import positions_control
+
+SCRIPT = files("transformer_lib.widgets").joinpath("positions.js").read_text("utf-8")
+CLOSE = {"rtol": 0, "atol": 1e-6}
+
+
+@pytest.fixture
+def control(tab):
+    """The control on a page of its own, twice, and the second."""
+    html = positions_control(d_model=32, max_len=64, positions=(4, 11))._repr_html_()
+    tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
+    yield tab.locator(".control").last
+    assert tab.faults == []
+
+
+def move(control, name, value):
+    control.get_by_role("slider", name=name).fill(str(value))
+
+
+def says(control):
+    return control.locator(".c-says").inner_text()
+
+
+def numbers(control):
+    """The rows of t and s and their product, shape (3, d_model)."""
+    rows = control.locator(".c-numbers tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.querySelectorAll('td')]"
+        ".map(cell => Number(cell.textContent)))"
+    )
+    return torch.tensor(rows).T
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+@pytest.mark.parametrize("d_model", [2, 32, 512])
+def test_the_page_computes_the_table_of_the_library(tab, layout, d_model):
+    rows = tab.evaluate(
+        f"([layout, width]) => {{ {SCRIPT}\n"
+        "return upTo(64).map((t) => encode(t, layout, width)); }",
+        [layout, d_model],
+    )
+    table = sinusoidal_table(64, d_model, layout).double()
+    torch.testing.assert_close(torch.tensor(rows), table, **CLOSE)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+def test_the_numbers_it_shows_are_those_of_the_two_rows(control, layout):
+    control.get_by_label("Layout").select_option(label=layout)
+    table = sinusoidal_table(64, 32, layout).double()
+    for t, s, k in ((0, 0, 0), (4, 31, 0), (17, 3, 32)):
+        for name, value in {"Position t": t, "Position s": s, "Move both": k}.items():
+            move(control, name, value)
+        first, second = table[t + k], table[s + k]
+        expected = torch.stack([first, second, first * second])
+        torch.testing.assert_close(numbers(control), expected, **CLOSE)
+        said = f"Rows {t + k} and {s + k}: dot product {first @ second:.3f}."
+        assert said in says(control)
+
+
+def test_moving_both_on_leaves_the_dot_product_as_it_was(control):
+    slider = control.get_by_role("slider", name="Move both")
+    before = says(control).split("dot product")[1]
+    for key in ("ArrowRight", "PageUp", "End"):
+        slider.press(key)
+        assert says(control).split("dot product")[1] == before
+    assert "Rows 36 and 43: " in says(control)
+    product, by_distance = before.split(". By the distance 7 alone: ")
+    assert product.strip() + "." == by_distance
+
+
+def test_the_arrow_keys_move_a_position(control):
+    control.get_by_role("slider", name="Position t").press("ArrowRight")
+    control.get_by_role("slider", name="Position s").press("ArrowLeft")
+    assert "Rows 5 and 10: " in says(control)
+
+
+def test_a_mouse_drags_the_nearer_row_of_the_table(control, tab):
+    box = control.locator("canvas").bounding_box()
+    x, row = box["x"] + box["width"] / 2, box["height"] / 64
+    tab.mouse.move(x, box["y"] + 12.5 * row)
+    tab.mouse.down()
+    tab.mouse.move(x, box["y"] + 2.5 * row)  # past the other: still the one it took
+    assert "Rows 4 and 2: " in says(control)
+    tab.mouse.move(x, box["y"] + 60.5 * row)  # the slider's end holds it
+    assert "Rows 4 and 31: " in says(control)
+    tab.mouse.up()
+    tab.mouse.move(x, box["y"] + 20.5 * row)
+    assert "Rows 4 and 31: " in says(control)
+    assert control.get_by_role("slider", name="Position s").input_value() == "31"
+
+
+def test_each_pair_has_its_wavelength_and_its_columns_in_both_layouts(control):
+    move(control, "Pair", 0)
+    assert says(control).startswith(
+        "Pair 0, features 0 and 1: timescale 1.00, wavelength 6.3 positions."
+    )
+    move(control, "Pair", 15)
+    assert "features 30 and 31: timescale 5623.41," in says(control)
+    control.get_by_label("Layout").select_option(label="concatenated")
+    assert "features 15 and 31: timescale 10000.00," in says(control)
+    frames = control.locator(".c-table i").evaluate_all(
+        "all => all.slice(0, 2).map(frame => parseFloat(frame.style.left))"
+    )
+    assert frames == [100 * 15 / 32, 100 * 31 / 32]
+
+
+def test_the_curve_begins_at_half_the_width_and_holds_the_marked_distance(control):
+    curve, mark = (
+        control.get_by_role("img", name="The dot product")
+        .locator(kind)
+        .get_attribute("d")
+        for kind in (".c-sine", ".c-here")
+    )
+    points = [point.split() for point in curve[1:].split("L")]
+    table = sinusoidal_table(64, 32).double()
+    heights = torch.tensor([-float(y) for _, y in points])
+    torch.testing.assert_close(heights, table @ table[0], rtol=0, atol=1e-5)
+    assert heights[0] == 16
+    x, y = mark[1:].removesuffix("h0").split()
+    assert x == "7"
+    assert abs(float(y) + heights[7]) < 1e-9
+
+
+def test_where_no_script_runs_the_dot_product_is_said():
+    assert "4 and 11, 7 apart, have the dot product 11.427" in positions_control().words
+
+
+def test_positions_outside_the_first_half_are_refused():
+    with pytest.raises(ValueError, match="first half of 64, got 4 and 32"):
+        positions_control(positions=(4, 32))
+    with pytest.raises(ValueError, match="d_model must be even"):
+        positions_control(d_model=7)

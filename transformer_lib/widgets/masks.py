@@ -1,0 +1,39 @@
+"""The mask laboratory: sentences that the reader types, their masks, and wrong ones."""
+
+from collections.abc import Sequence
+
+from transformer_lib.widgets.control import Control
+
+
+def mask_control(src: Sequence[str], tgt: Sequence[str]) -> Control:
+    """Draw the masks of a batch of two, and what attention sees with a wrong one.
+
+    Args:
+        src: Two source sentences; words are what stands between spaces.
+        tgt: Their translations. The decoder reads them with BOS in front and EOS
+            behind, the last column dropped.
+
+    Returns:
+        A control with the sentences, the attention to mask, and what the code does with
+        the mask.
+
+    Raises:
+        ValueError: If there are not two sentences on both sides.
+
+    Source: Vaswani et al. (2017), section 3.2.3.
+    """
+    if not len(src) == len(tgt) == 2:
+        raise ValueError(
+            f"src and tgt must hold two sentences each, got {len(src)} and {len(tgt)}"
+        )
+    longest = max(len(sentence.split()) for sentence in src)
+    rows = [
+        f"{sentence}{' [PAD]' * (longest - len(sentence.split()))}" for sentence in src
+    ]
+    return Control(
+        "masks",
+        "The mask laboratory",
+        {"src": list(src), "tgt": list(tgt)},
+        "Encoder self-attention. Every word may attend to every other word of its "
+        "sentence; what stands in brackets is hidden.\n" + "\n".join(rows),
+    )
