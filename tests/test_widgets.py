@@ -47,6 +47,11 @@ def test_a_control_shows_its_words_where_no_script_runs():
     assert control.words in control._repr_html_()
 
 
+def test_a_control_leaves_nothing_on_the_page(show, tab):
+    show(softmax_control(WORDS, SCORES))
+    assert tab.evaluate("[typeof make, typeof draw, typeof kit]") == ["undefined"] * 3
+
+
 def test_scores_become_weights_and_a_low_temperature_sharpens_them(show):
     control = show(softmax_control(WORDS, SCORES, d_k=1))
     assert weights(control) == [0.090, 0.665, 0.245]

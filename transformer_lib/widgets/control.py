@@ -27,18 +27,21 @@ class Control:
         title: What it is for, in a few words; the name that is read aloud.
         data: What the script starts from: anything that JSON can hold.
         words: The first state as plain text: shown where no script runs.
+        library: JavaScript that the script builds on.
     """
 
     name: str
     title: str
     data: object
     words: str
+    library: str = ""
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.words}"
 
     def _repr_html_(self) -> str:
         data = json.dumps(self.data, allow_nan=False).translate(FOR_JSON_IN_HTML)
+        script = f"{KIT}\n{self.library}\n{_read(self.name + '.js')}\nstart(draw);"
         return (
             f'<section class="control tex2jax_ignore" data-control="{self.name}" '
             f'aria-label="{escape(self.title)}"><style>{STYLE}</style>'
@@ -46,6 +49,5 @@ class Control:
             f'<div class="c-body"><pre>{escape(self.words)}</pre></div>'
             f'<p class="c-print">Shown as it starts. On the page it can be moved.</p>'
             f'<script type="application/json">{data}</script>'
-            f"<script>{{\n{KIT}\n{_read(self.name + '.js')}\nstart(draw);\n}}</script>"
-            "</section>"
+            f"<script>(() => {{\n{script}\n}})();</script></section>"
         )

@@ -1,4 +1,4 @@
-/* What the controls share. It stands in a block of its own, so that nothing of it
+/* What the controls share. It stands in a function of its own, so that nothing of it
    reaches the rest of the page. */
 
 /* Make an element: kit.make("td", { class: "c-cell" }, "0.25"). Text stays text; a
