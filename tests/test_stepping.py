@@ -126,14 +126,17 @@ def test_a_loop_says_how_often_and_passes_over_what_the_run_passed_over(show):
     step_to(listing, "for i, word")
     assert ", 3 passes: " in says(listing)
     assert value(listing, "word") == ("word 'reads'", "this line")
+    assert value(listing, "total")[1] == "before the loop"
+    assert value(listing, "n")[1] == "argument"
     step_to(listing, "total[i]")
     assert ", 3 times, shown is the last: total changed in place" in says(listing)
     assert value(listing, "total")[0].startswith("total changed in place")
     step_to(listing, "if n < 0")
+    assert value(listing, "total")[1].startswith("line ")
     listing.get_by_role("button", name="Next").click()
     assert current(listing).startswith("return")
     count, rows = listing.locator(".w-count"), listing.locator(".w-row").count()
-    assert count.inner_text() == f"{rows - 1} of {rows - 1}"
+    assert count.inner_text() == f"step {rows - 1} of {rows - 1}"
 
 
 def test_a_value_is_not_shown_as_it_was_when_a_part_of_it_is_new(show):
@@ -194,7 +197,7 @@ def test_the_keyboard_steps_from_the_button_and_from_a_line(show, attended, on):
         ("Home", 1),
     ]:
         keyboard.press(key)
-        assert count.inner_text() == f"{expected} of 10", key
+        assert count.inner_text() == f"step {expected} of 10", key
         row = listing.locator("[aria-current='step']")
         assert (row if on == "row" else button).evaluate(place), key
     keyboard.press("Escape")
@@ -206,7 +209,7 @@ def test_the_mouse_steps_to_any_line_that_ran(show, attended):
     listing = show(attended)
     listing.get_by_role("button", name="Step through").click()
     listing.locator(".w-row").nth(2).click()
-    assert listing.locator(".w-count").inner_text() == "3 of 10"
+    assert listing.locator(".w-count").inner_text() == "step 3 of 10"
     assert names(listing, ".w-new") == ["scores"]
 
 
@@ -256,7 +259,7 @@ def test_running_the_script_again_changes_nothing(show, attended):
     listing.get_by_role("button", name="Step through").click()
     assert listing.locator(".w-panel").is_visible()
     listing.get_by_role("button", name="Next").click()
-    assert listing.locator(".w-count").inner_text() == "2 of 10"
+    assert listing.locator(".w-count").inner_text() == "step 2 of 10"
 
 
 def test_a_listing_that_comes_later_can_be_stepped_through(show, attended):

@@ -16,12 +16,14 @@ if (!window.walkListens) {
   const valuesOf = (row) => [...row.querySelectorAll(
     ".w-made > li:not(.w-few, .w-raised), .w-few > span")];
 
+  const nameOf = (cell) => cell.querySelector("b").textContent;
+
   /* The latest value of every name, and the row that it comes from. */
   function latest(rows) {
     const values = new Map();
     for (const row of rows) {
       for (const cell of valuesOf(row)) {
-        const name = cell.querySelector("b").textContent;
+        const name = nameOf(cell);
         for (const [other, { row: from }] of values) { /* parts of what it was before */
           const isPart = other.startsWith(name) && ".[".includes(other[name.length] ?? "x");
           if (isPart && from !== row) values.delete(other);
@@ -31,7 +33,21 @@ if (!window.walkListens) {
         values.set(name, { cell, row });
       }
     }
-    return [...values.values()];
+    return values;
+  }
+
+  /* The outermost loop around a line, as the first of its rows, and the names that its
+     lines further down made in the passes before the last. */
+  function around(rows, place) {
+    const indent = (row) => Number(row.firstChild.style.getPropertyValue("--indent"));
+    const isInside = (row, head) => indent(row) > indent(head);
+    const loop = rows.slice(0, place + 1).findIndex((head, i) =>
+      head.querySelector(".w-flow")?.textContent.endsWith(" passes")
+      && rows.slice(i + 1, place + 1).every((row) => isInside(row, head)));
+    const further = loop < 0 ? [] : rows.slice(place + 1);
+    const end = further.findIndex((row) => !isInside(row, rows[loop]));
+    const made = further.slice(0, end < 0 ? undefined : end).flatMap(valuesOf);
+    return { loop, again: made.map(nameOf) };
   }
 
   function inWords(cell) {
@@ -47,18 +63,21 @@ if (!window.walkListens) {
     const panel = (name) => walk.querySelector(`.w-panel ${name}`);
     const source = (from) =>
       from === rows[0] ? "argument" : from === row ? "this line" : lineOf(from);
-    const items = latest(rows.slice(0, place + 1)).map((value) => {
+    const { loop, again } = around(rows, place);
+    const items = [...latest(rows.slice(0, place + 1))].map(([name, value]) => {
       const item = document.createElement("li");
+      const isOld = again.includes(name) && rows.indexOf(value.row) < loop;
       item.classList.toggle("w-new", value.row === row);
       item.append(...value.cell.cloneNode(true).childNodes);
-      item.dataset.source = value.until ? `until ${source(value.until)}` : source(value.row);
+      item.dataset.source = isOld ? "before the loop"
+        : value.until ? `until ${source(value.until)}` : source(value.row);
       return item;
     });
     const flow = [...row.querySelectorAll(".w-flow, .w-raised")].map((part) =>
       part.textContent.replace("; the last:", ", shown is the last"));
     const when = [place ? `After ${lineOf(row)}` : "The call begins", ...flow].join(", ");
     const made = valuesOf(row).map(inWords).join("; ") || "nothing new";
-    panel(".w-count").textContent = `${place + 1} of ${rows.length}`;
+    panel(".w-count").textContent = `step ${place + 1} of ${rows.length}`;
     panel(".w-why").replaceChildren(
       ...(row.querySelector(".w-note")?.cloneNode(true).childNodes ?? []));
     panel(".w-when").textContent = when;
