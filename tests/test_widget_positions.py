@@ -35,7 +35,7 @@ def numbers(control):
         "rows => rows.map(row => [...row.querySelectorAll('td')]"
         ".map(cell => Number(cell.textContent)))"
     )
-    return torch.tensor(rows).T
+    return torch.tensor(rows, dtype=torch.float64).T
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])

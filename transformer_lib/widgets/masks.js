@@ -82,10 +82,10 @@ function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
     /* Rows of padding go wrong too, but nobody reads them. */
     const isWrong = (row) => row[0].asksWord && row.some((c) => c.seen !== c.right);
     const [T, S] = [queries.length, keys.length];
-    const pictures = [[`padding, (2, 1, 1, ${S})`, (cell) => cell.isWord]];
+    const pictures = [[`padding\n(2, 1, 1, ${S})`, (cell) => cell.isWord]];
     if (causal) {
-      pictures.push([`causal, (1, 1, ${T}, ${S})`, (cell) => cell.past],
-        [`padding & causal, (2, 1, ${T}, ${S})`, (cell) => cell.right]);
+      pictures.push([`causal\n(1, 1, ${T}, ${S})`, (cell) => cell.past],
+        [`padding & causal\n(2, 1, ${T}, ${S})`, (cell) => cell.right]);
     }
     if (state.code) pictures.push(["what attention sees", (cell) => cell.seen, isWrong]);
     const name = `Sentence ${b + 1}`;
@@ -130,7 +130,7 @@ function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
       choice("Attention", ATTENTIONS.map(({ name }) => name), 0, set("attention")),
       choice("The code", CODES.map(({ name }) => name), 0, set("code")),
       tick("pad at the left", false, set("atLeft"))),
-    wrong, views, make("p", { class: "c-legend" }, legend, "rows ask, columns are asked"),
-    says);
+    wrong, says, make("p", { class: "c-legend" }, legend, "rows ask, columns are asked"),
+    views);
   update();
 }
