@@ -5,8 +5,9 @@ trained model:
 
     python experiments/multi30k_scores.py runs/seed-1 runs/seed-2 runs/seed-3
 
-The test sets see only greedy decoding and the beam fixed beforehand; the others are
-tried on the validation set. A row that is there already is not measured again.
+The test sets see only greedy decoding and the beam that the validation set chose, where
+several widths and length penalties are tried. A row that is there already is not
+measured again.
 """
 
 import argparse
@@ -20,8 +21,9 @@ from transformer_lib.translation.run import measure
 
 SCORES = Path(__file__).resolve().parent / "multi30k/scores.csv"
 TESTS = ("test_2016", "test_2017", "mscoco")
-QUOTED = (1, 5)  # 1 is greedy
-TRIED = (1, 2, 3, 5, 10)  # on the validation set
+GREEDY, CHOSEN = (1, 0.0), (5, 1.4)  # a beam and its alpha
+TRIED = [GREEDY, *((5, alpha) for alpha in (0.6, 1.0, 1.4, 1.8))]
+TRIED += [(beam, alpha) for beam in (2, 10) for alpha in (0.6, 1.4)]
 METRICS = {
     "bleu_13a": "bleu",
     "bleu_lc_13a": "bleu_lowercased",
@@ -35,13 +37,13 @@ def main(folders: list[str], scores: Path = SCORES) -> None:
     done = {(row["seed"], row["split"], row["decoding"]) for row in read(scores)}
     for folder in folders:
         translator, seed = Translator.load(folder), folder.rpartition("-")[2]
-        plan = [("validation", beam) for beam in TRIED]
-        plan += [(split, beam) for split in TESTS for beam in QUOTED]
-        for split, beam in plan:
-            decoding = "greedy" if beam == 1 else f"beam {beam}"
+        plan = [("validation", how) for how in TRIED]
+        plan += [(split, how) for split in TESTS for how in (GREEDY, CHOSEN)]
+        for split, (beam, alpha) in plan:
+            decoding = "greedy" if beam == 1 else f"beam {beam} alpha {alpha}"
             if (seed, split, decoding) in done:
                 continue
-            found = measure(translator, multi30k(split), beam)
+            found = measure(translator, multi30k(split), beam, alpha)
             run = {"seed": seed, "split": split, "decoding": decoding}
             add(
                 scores,

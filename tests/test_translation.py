@@ -129,9 +129,11 @@ def test_greedy_takes_the_likeliest_tokens_and_a_beam_the_best_hypothesis(transl
     tokenizer, ids = translator.tokenizer, {"bos_id": 1, "eos_id": 2}
     src = torch.tensor([[*tokenizer.encode("ba de fi"), 2]])
     greedy = greedy_decode(translator.model, src, **ids)[0]
-    beam = beam_search(translator.model, src, beam_size=3, **ids)[0][0].tokens
     assert translator.translate(["ba de fi"]) == [tokenizer.decode(greedy)]
-    assert translator.translate(["ba de fi"], beam=3) == [tokenizer.decode(beam)]
+    for alpha in (-9.0, 0.6):  # the former ranks the longest last
+        found = beam_search(translator.model, src, beam_size=3, alpha=alpha, **ids)
+        expected = tokenizer.decode(found[0][0].tokens)
+        assert translator.translate(["ba de fi"], 3, alpha) == [expected]
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -152,7 +154,7 @@ def test_a_batch_holds_sentences_of_similar_length_and_no_more_tokens_than_said(
     monkeypatch.setattr(
         translator,
         "_decode",
-        lambda sources, beam: batches.append(sources) or decode(sources, beam),
+        lambda sources, *how: batches.append(sources) or decode(sources, *how),
     )
     translator.translate(["ba", "ba de fi lu", "de"] * 11, beam=2)
     lengths = [[len(source) for source in batch] for batch in batches]
@@ -176,7 +178,7 @@ def test_a_translation_is_one_clean_line_whatever_the_model_writes(
 ):
     line_break = translator.tokenizer._bpe.token_to_id("Ċ")
     written = [*translator.tokenizer.encode("x"), line_break, line_break]
-    monkeypatch.setattr(translator, "_decode", lambda sources, beam: [written * 2])
+    monkeypatch.setattr(translator, "_decode", lambda sources, *how: [written * 2])
     assert translator.translate(["ba"]) == ["x x"]
 
 
@@ -598,12 +600,14 @@ def test_evaluate_shows_scores_with_signatures(folder, call, files, tmp_path):
     recorded = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert written["scores"]["validation"].pop("seconds") >= 0
     assert written["scores"]["validation"] == recorded["validation"]
-    assert written["beam"] == 1
+    assert (written["beam"], written["alpha"]) == (1, 1.4)
 
     sides = files / "train.xx", files / "train.yy"
     status, out, _ = call("evaluate", "--model", folder, "--beam", 2, "--files", *sides)
     assert status == 0
-    assert re.search(r"files of files, beam of 2, [\d.]+ s: 360 sentences", out)
+    assert re.search(
+        r"files of files, beam of 2, alpha 1.4, [\d.]+ s: 360 sentences", out
+    )
 
 
 def test_evaluate_takes_named_data_and_refuses_unknown_splits(

@@ -96,18 +96,21 @@ def run_evaluate(options: argparse.Namespace) -> None:
     translator = load(options)
     corpus = evaluation_corpus(options)
     splits = corpus.names if options.files else options.split
-    method = "greedy" if options.beam == 1 else f"beam of {options.beam}"
+    method = "greedy"
+    if options.beam > 1:
+        method = f"beam of {options.beam}, alpha {options.alpha:g}"
     results = {}
     for split, pairs in {split: corpus.pairs(split) for split in splits}.items():
         say(f"Translating {len(pairs):,} sentences ...")
         began = time.perf_counter()
-        scores = measure(translator, pairs, options.beam)
+        scores = measure(translator, pairs, options.beam, options.alpha)
         seconds = round(time.perf_counter() - began, 1)
         print_scores(f"{split} of {corpus}, {method}, {seconds} s", scores)
         results[split] = {**asdict(scores), "seconds": seconds}
     if options.json:
         about = {"command": options.typed, "corpus": asdict(corpus)}
-        write_json(options.json, {**about, "beam": options.beam, "scores": results})
+        how = {"beam": options.beam, "alpha": options.alpha}
+        write_json(options.json, {**about, **how, "scores": results})
 
 
 def run_translate(options: argparse.Namespace) -> None:
@@ -117,23 +120,23 @@ def run_translate(options: argparse.Namespace) -> None:
     translator = load(options)
     if options.sentence:
         text = read_line(os.fsencode(" ".join(options.sentence)), "the sentence")
-        print(*translator.translate([text], options.beam))
+        print(*translator.translate([text], options.beam, options.alpha))
     elif options.file:
         lines = read_lines(options.file)
-        for line in translator.translate(lines, options.beam):
+        for line in translator.translate(lines, options.beam, options.alpha):
             print(line)
     else:
-        answer_lines(translator, options.beam)
+        answer_lines(translator, options.beam, options.alpha)
 
 
-def answer_lines(translator: Translator, beam: int) -> None:
+def answer_lines(translator: Translator, beam: int, alpha: float) -> None:
     """Translate each line of the standard input as it comes."""
     if sys.stdin.isatty():
         say("Type a sentence and press Enter; Ctrl-D ends.")
     for number, line in enumerate(sys.stdin.buffer, 1):
         text = read_line(line, f"standard input, line {number}")
         try:
-            print(*translator.translate([text], beam), flush=True)
+            print(*translator.translate([text], beam, alpha), flush=True)
         except ValueError as error:
             raise ValueError(f"standard input, line {number}: {error}") from error
 

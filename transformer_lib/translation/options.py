@@ -4,6 +4,7 @@ import argparse
 
 from transformer_lib.translation.corpus import DATA
 from transformer_lib.translation.run import CHOICES, PRESETS
+from transformer_lib.translation.translator import ALPHA
 
 PROGRAM = "python -m transformer_lib.translation"
 
@@ -179,6 +180,13 @@ def _model(command: argparse.ArgumentParser) -> None:
         default=1,
         metavar="N",
         help="follow N hypotheses; 1, the default, is greedy",
+    )
+    command.add_argument(
+        "--alpha",
+        type=float,
+        default=ALPHA,
+        help="strength of a beam's length penalty: more makes longer translations "
+        f"(default: {ALPHA}; the paper's is 0.6)",
     )
 
 

@@ -16,7 +16,12 @@ from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import STATE, Epoch, TrainingConfig, train
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
-from transformer_lib.translation.translator import MODEL, TOKENIZER, Translator
+from transformer_lib.translation.translator import (
+    ALPHA,
+    MODEL,
+    TOKENIZER,
+    Translator,
+)
 
 Recipe = Mapping[str, object]
 Sentences = tuple[str, str]
@@ -163,13 +168,16 @@ def untrained(pairs: Sequence[Sentences], recipe: Recipe) -> Translator:
 
 
 def measure(
-    translator: Translator, pairs: Sequence[Sentences], beam: int = 1
+    translator: Translator,
+    pairs: Sequence[Sentences],
+    beam: int = 1,
+    alpha: float = ALPHA,
 ) -> Scores:
     """Translate the source sentences and compare with the target sentences.
 
     The latter are cleaned as the tokenizer does, which no score should depend on.
     """
-    translations = translator.translate([source for source, _ in pairs], beam)
+    translations = translator.translate([source for source, _ in pairs], beam, alpha)
     clean = translator.tokenizer.clean
     return score(translations, [clean(target) for _, target in pairs])
 

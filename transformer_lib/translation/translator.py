@@ -13,6 +13,7 @@ from transformer_lib.model import Transformer
 from transformer_lib.tokenizer import Tokenizer
 
 MODEL, TOKENIZER = "model.safetensors", "tokenizer.json"
+ALPHA = 1.4  # chosen on the captions: with the paper's 0.6, small models stop too soon
 MAX_TOKENS = 4000  # of a batch, padding and the hypotheses of a beam counted
 
 
@@ -28,13 +29,16 @@ class Translator:
         self.model = model
         self.tokenizer = tokenizer
 
-    def translate(self, sentences: Sequence[str], beam: int = 1) -> list[str]:
+    def translate(
+        self, sentences: Sequence[str], beam: int = 1, alpha: float = ALPHA
+    ) -> list[str]:
         """Translate sentences, those of similar length together.
 
         Args:
             sentences: Each is cleaned as ``Tokenizer`` does, so that a line break in
                 one counts as a space. Any character may come, known or not.
             beam: How many hypotheses to follow for each sentence; 1 is greedy.
+            alpha: Strength of a beam's length penalty: more makes longer translations.
 
         Returns:
             The translations, in the order of ``sentences``, each cleaned likewise: one
@@ -55,7 +59,7 @@ class Translator:
         while order:
             count = max(1, MAX_TOKENS // (beam * len(sources[order[0]])))
             batch, order = order[:count], order[count:]
-            written = self._decode([sources[i] for i in batch], beam)
+            written = self._decode([sources[i] for i in batch], beam, alpha)
             for i, ids in zip(batch, written, strict=True):
                 text = self.tokenizer.decode(ids)
                 translations[i] = self.tokenizer.clean(text)
@@ -101,14 +105,16 @@ class Translator:
             )
         return ids
 
-    def _decode(self, sources: Sequence[Sequence[int]], beam: int) -> list[list[int]]:
+    def _decode(
+        self, sources: Sequence[Sequence[int]], beam: int, alpha: float
+    ) -> list[list[int]]:
         """Translate one batch of token ids, without special tokens in the result."""
         src = pad(sources, self.tokenizer.pad_id)  # (B, S)
         src = src.to(self.model.output.weight.device)
         ids = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
         if beam == 1:
             return greedy_decode(self.model, src, **ids)
-        found = beam_search(self.model, src, beam_size=beam, **ids)
+        found = beam_search(self.model, src, beam_size=beam, alpha=alpha, **ids)
         return [hypotheses[0].tokens for hypotheses in found]
 
 
