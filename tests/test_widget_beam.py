@@ -1,0 +1,235 @@
+"""The tree of a beam search, grown in a browser by keyboard and mouse."""
+
+import math
+import re
+
+import pytest
+import torch
+
+from transformer_lib.decoding import Hypothesis, beam_search
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.widgets.beam import beam_control
+
+WORDS = ["PAD", "BOS", "EOS", "der", "die", "<script>", "Katze"]
+DER, DIE, SCRIPT, CAT = range(3, 7)
+SOURCE = ["▁the", "<b>cat"]
+
+
+def hypothesis(probability, *tokens, score=None):
+    log_prob = math.log(probability)
+    return Hypothesis(list(tokens), log_prob, score or log_prob, score is not None)
+
+
+STEPS = [
+    [hypothesis(0.5, DER), hypothesis(0.4, DIE)],
+    [hypothesis(0.36, DIE, CAT), hypothesis(0.05, DIE, SCRIPT)],
+    [
+        hypothesis(0.21, DIE, CAT, score=-1.4),
+        hypothesis(0.04, DIE, CAT, SCRIPT),
+        hypothesis(0.03, DIE, CAT, DER),
+    ],
+    [hypothesis(0.039, DIE, CAT, SCRIPT, score=-1.2)],
+]
+WEIGHTS = [
+    torch.tensor(rows)
+    for rows in (
+        [[0.9, 0.1]],
+        [[0, 1.0], [0.25, 0.75]],
+        [[0.3, 0.7]] * 2,
+        [[0.5] * 2] * 2,
+    )
+]
+
+
+def pieces(ids):
+    return [WORDS[i] for i in ids]
+
+
+@pytest.fixture
+def show(tab):
+    """Show a control on a page of its own, twice, and give the second."""
+
+    def show(control):
+        html = control._repr_html_()
+        tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
+        return tab.locator(".control").last
+
+    yield show
+    assert tab.faults == []
+
+
+def seen(control):
+    """The boxes of the tree that are shown, as "word probability"."""
+    boxes = control.locator(".c-pick label:visible").all_inner_texts()
+    return [" ".join(text.split()) for text in boxes]
+
+
+def dropped(control):
+    boxes = control.locator("label.c-beam-dropped:visible").all_inner_texts()
+    return [text.split()[0] for text in boxes]
+
+
+def says(control):
+    return control.locator(".c-says").inner_text()
+
+
+def looks(control):
+    return control.locator(".c-beam-looks small").all_inner_texts()
+
+
+def press(control, name, times=1):
+    for _ in range(times):
+        control.get_by_role("button", name=name).click(force=True)  # or disabled
+
+
+def test_the_tree_grows_by_a_token_a_step_and_shrinks_again(show):
+    control = show(beam_control(STEPS, pieces))
+    assert seen(control) == ["BOS 1.0", "der 0.50", "die 0.40"]
+    press(control, "Next")
+    assert seen(control)[3:] == ["Katze 0.36", "<script> 0.050"]
+    press(control, "Back", times=2)
+    assert seen(control) == ["BOS 1.0"]
+    press(control, "Back")  # there is nothing before
+    assert says(control).startswith("Step 0 of 4: 1 go on.")
+
+
+def test_what_nothing_extends_is_dropped_and_said_to_be(show):
+    control = show(beam_control(STEPS, pieces))
+    assert dropped(control) == []
+    press(control, "Next")
+    assert dropped(control) == ["der"]
+    assert "Dropped: “der”." in says(control)
+    press(control, "Next")
+    assert dropped(control) == ["der", "<script>"]
+    assert "Dropped: “die <script>”." in says(control)
+
+
+def test_what_has_ended_stands_in_a_table_by_score(show):
+    control = show(beam_control(STEPS, pieces))
+    assert control.locator("table").is_hidden()
+    press(control, "Next", times=2)
+    assert seen(control)[5] == "EOS 0.21"
+    assert "Ended: “die Katze” with score −1.40." in says(control)
+    press(control, "Next")
+    rows = control.locator("tr").all_inner_texts()[1:]
+    assert [row.split("\t") for row in rows] == [
+        ["−1.20", "0.039", "die Katze <script>"],
+        ["−1.40", "0.21", "die Katze"],
+    ]
+    assert says(control).startswith("Step 4 of 4: the search ends, 0 are unfinished.")
+
+
+def test_the_likeliest_is_chosen_first_and_in_the_end_the_best_that_ended(show):
+    control = show(beam_control(STEPS, pieces))
+    assert "“der”: 1.0 × 0.50 = 0.50." in says(control)
+    press(control, "Next")
+    assert "“die Katze”: 0.40 × 0.90 = 0.36." in says(control)
+    press(control, "Next", times=2)
+    assert "“die Katze <script>”: 0.040 × 0.97 = 0.039." in says(control)
+
+
+def test_the_arrow_keys_step_and_choose(show):
+    control = show(beam_control(STEPS, pieces))
+    control.get_by_role("radio", name="der").focus()
+    tab = control.page.keyboard
+    tab.press("ArrowDown")
+    assert "“die”: " in says(control)
+    tab.press("ArrowRight")
+    assert "Step 2" in says(control)
+    assert "“die Katze”: " in says(control)
+    tab.press("ArrowDown")
+    assert "“die <script>”: " in says(control)
+    tab.press("ArrowLeft")
+    assert "Step 1" in says(control)
+    assert control.get_by_role("radio", name="der").evaluate(
+        "radio => radio === document.activeElement"
+    )
+    tab.press("ArrowUp")
+    assert "Step 1" in says(control)
+    assert control.get_by_role("radio", name="BOS").is_checked()
+
+
+def test_the_source_beside_it_shows_what_wrote_the_newest_token(show):
+    control = show(beam_control(STEPS, pieces, SOURCE, WEIGHTS))
+    assert looks(control) == ["0.90", "0.10"]
+    press(control, "Next")  # die Katze comes from die, the second row
+    assert looks(control) == ["0.25", "0.75"]
+    assert "To write Katze, it looks most at <b>cat, 0.75." in says(control)
+    control.get_by_role("radio", name="der").check()
+    assert looks(control) == ["0.90", "0.10"]
+    assert "To write der, it looks most at ▁the, 0.90." in says(control)
+
+
+def test_it_plays_to_the_end_and_can_be_halted(show, tab):
+    tab.clock.install()
+    control = show(beam_control(STEPS, pieces))
+    press(control, "Play")
+    assert says(control).startswith("Step 2")
+    tab.clock.run_for(1300)
+    assert says(control).startswith("Step 3")
+    press(control, "Pause")
+    tab.clock.run_for(5000)
+    assert says(control).startswith("Step 3")
+    press(control, "Play")
+    tab.clock.run_for(5000)
+    assert says(control).startswith("Step 4")
+    press(control, "Play")  # from the beginning
+    assert says(control).startswith("Step 0")
+
+
+@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
+def test_the_newest_column_comes_into_sight(show, tab, motion):
+    tab.emulate_media(reduced_motion=motion)
+    tab.set_viewport_size({"width": 300, "height": 700})
+    control = show(beam_control(STEPS, pieces))
+    scroll = control.locator(".c-scroll").first
+    jumps = "part => part.scrollLeft"
+    press(control, "Next", times=3)
+    if motion == "reduce":  # at once
+        assert scroll.evaluate(jumps) > 100
+    else:
+        tab.wait_for_function(jumps + " > 100", arg=scroll.element_handle())
+
+
+def test_it_takes_what_a_beam_search_gives(show):
+    config = TransformerConfig(
+        src_vocab_size=7, tgt_vocab_size=7, d_model=8, num_heads=2, num_layers=1, d_ff=8
+    )
+    steps = []
+    beam_search(
+        Transformer(config),
+        torch.tensor([[5, 2]]),
+        bos_id=1,
+        eos_id=2,
+        max_len=4,
+        on_step=lambda step: steps.append(step[0]),
+    )
+    control = show(beam_control(steps, pieces))
+    press(control, "Next", times=4)
+    shown = sum(map(len, steps)) + 1
+    assert len(seen(control)) == shown
+    assert re.match(
+        f"Step {len(steps)} of {len(steps)}: the search ends", says(control)
+    )
+
+
+def test_pieces_are_joined_to_words():
+    control = beam_control(STEPS, lambda ids: [f"▁{WORDS[i]}" for i in ids])
+    assert "-1.20  die Katze <script>\n-1.40  die Katze" in control.words
+    assert "(empty)" in beam_control([[hypothesis(0.1, score=-2)]], pieces).words
+
+
+def test_steps_that_do_not_follow_are_refused():
+    with pytest.raises(ValueError, match=r"got \[4, 6\] in step 1"):
+        beam_control(STEPS[1:], pieces)
+    with pytest.raises(ValueError, match="at least one step"):
+        beam_control([], pieces)
+
+
+def test_weights_that_do_not_fit_the_steps_are_refused():
+    with pytest.raises(ValueError, match="as many, got 3 and 4"):
+        beam_control(STEPS, pieces, SOURCE, WEIGHTS[1:])
+    with pytest.raises(ValueError, match=r"step 2 .*\(2, 2\), got \(1, 2\)"):
+        beam_control(STEPS, pieces, SOURCE, [WEIGHTS[0][:1]] * 4)
+    with pytest.raises(ValueError, match=r"step 1 .*\(1, 1\), got \(1, 2\)"):
+        beam_control(STEPS, pieces, SOURCE[:1], WEIGHTS)

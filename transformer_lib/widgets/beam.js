@@ -1,0 +1,137 @@
+/* The tree of a beam search: a column for each token, a row for each rank, and below
+   what has ended. The reader goes from step to step. */
+const PAUSE = 1200; /* milliseconds from step to step while it plays */
+
+function draw(root, { nodes, source, looks }, { make, button, pick, paint, weightColour }) {
+  const last = nodes.at(-1).step;
+  const [columns, rows] = [last + 1, Math.max(...nodes.map(({ row }) => row)) + 1];
+  const state = { step: 0, chosen: 0, timer: null };
+  const probability = (i) => Math.exp(nodes[i].log_prob).toPrecision(2);
+  const score = (i) => nodes[i].score.toFixed(2).replace("-", "−");
+  const quoted = (i) => `“${nodes[i].text}”`;
+
+  /* From box to box, across the tenth of a column that each leaves free at its sides. */
+  const edges = nodes.map(({ parent, step, row }) => {
+    const [from, to] = [(nodes[parent]?.row ?? row) + 0.5, row + 0.5];
+    return make("path", { d: parent === null ? null
+      : `M ${step - 0.1} ${from} C ${step} ${from}, ${step} ${to}, ${step + 0.1} ${to}` });
+  });
+  const tree = pick("Hypothesis", nodes.map(({ token, score }, i) =>
+    make("span", { class: `c-token ${score === null ? "" : "c-beam-ended"}` }, token,
+      make("small", {}, probability(i)))), 0, choose);
+  const boxes = [...tree.children];
+  boxes.forEach((box, i) => {
+    box.style.gridArea = `${nodes[i].row + 1} / ${nodes[i].step + 1}`;
+  });
+  tree.style.gridTemplate = `repeat(${rows}, 3.2em) / repeat(${columns}, 8em)`;
+  tree.prepend(make("svg", { viewBox: `0 0 ${columns} ${rows}`,
+    preserveAspectRatio: "none", "aria-hidden": "true" }, edges));
+
+  const scroll = make("div", { class: "c-scroll" }, tree);
+  const looked = make("div", { class: "c-beam-looks" });
+  const says = make("output", { class: "c-says" });
+  const found = make("div", { class: "c-scroll" });
+  const back = button("Back", () => walk(-1));
+  const next = button("Next", () => walk(1));
+  const play = button("Play", () => (state.timer ? stop() : start()));
+
+  /* A node and all before it, the nearest first. */
+  function lineage(i) {
+    return i === null ? [] : [i, ...lineage(nodes[i].parent)];
+  }
+
+  function go(step) {
+    if (step < 0 || step > last) return;
+    state.step = step;
+    const held = tree.contains(document.activeElement);
+    const all = nodes.map((_, i) => i).filter((i) => nodes[i].step <= step);
+    const ended = all.filter((i) => nodes[i].score !== null)
+      .sort((a, b) => nodes[b].score - nodes[a].score);
+    const open = all.filter((i) => nodes[i].step === step && nodes[i].score === null);
+    const kept = new Set([...ended, ...open].flatMap(lineage));
+    nodes.forEach((node, i) => [boxes[i], edges[i]].forEach((part) => {
+      part.toggleAttribute("hidden", node.step > step);
+      part.classList.toggle("c-beam-dropped", !kept.has(i));
+    }));
+    back.setAttribute("aria-disabled", step === 0);
+    next.setAttribute("aria-disabled", step === last);
+    found.hidden = ended.length === 0;
+    found.replaceChildren(make("table", {}, make("caption", {}, "Ended, by score"), make("tr", {},
+      ["score", "probability", "text"].map((name) => make("th", { scope: "col" }, name))),
+      ended.map((i) => make("tr", {}, make("td", {}, score(i)),
+        make("td", {}, probability(i)), make("td", {}, nodes[i].text)))));
+
+    const list = (name, some) => (some.length ? ` ${name}: ${some.join(", ")}.` : "");
+    const dropped = all.filter((i) => nodes[i].step === step - 1 && !kept.has(i));
+    state.told = `Step ${step} of ${last}: `
+      + (step < last ? `${open.length} go on.` : `the search ends, ${open.length} are unfinished.`)
+      + list("Dropped", dropped.map(quoted))
+      + list("Ended", ended.filter((i) => nodes[i].step === step)
+        .map((i) => `${quoted(i)} with score ${score(i)}`));
+    choose(step === last && ended.length ? ended[0] : open[0]);
+    if (held) boxes[state.chosen].control.focus({ preventScroll: true });
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    scroll.scrollTo({ left: (step + 1) / columns * tree.scrollWidth - scroll.clientWidth,
+      behavior: still ? "instant" : "smooth" });
+  }
+
+  function choose(chosen) {
+    state.chosen = chosen;
+    const { token, parent, step } = nodes[chosen];
+    const path = new Set(lineage(chosen));
+    boxes[chosen].control.checked = true;
+    [boxes, edges].forEach((parts) => parts.forEach((part, i) =>
+      part.classList.toggle("c-beam-path", path.has(i))));
+    let told = "";
+    if (chosen > 0) {
+      const share = Math.exp(nodes[chosen].log_prob - nodes[parent].log_prob);
+      told = `${quoted(chosen)}: ${probability(parent)} × ${share.toPrecision(2)}`
+        + ` = ${probability(chosen)}.`;
+    }
+    looked.replaceChildren();
+    if (chosen > 0 && source.length) {
+      const weights = looks[step - 1][nodes[parent].row];
+      const most = weights.indexOf(Math.max(...weights));
+      told += ` To write ${token}, it looks most at ${source[most]},`
+        + ` ${(weights[most] / 100).toFixed(2)}.`;
+      looked.append(make("p", {}, `To write ${token}, it looks at`), make("div",
+        { class: "c-heads-line" }, source.map((word, i) => paint(make("span",
+          { class: "c-token" }, word, make("small", {}, (weights[i] / 100).toFixed(2))),
+        weightColour(weights[i] / 100)))));
+    }
+    says.replaceChildren(...[state.told, told].map((text) => make("span", {}, text)));
+  }
+
+  function stop() {
+    clearInterval(state.timer);
+    state.timer = null;
+    play.textContent = "Play";
+  }
+
+  function start() {
+    go(state.step === last ? 0 : state.step + 1);
+    play.textContent = "Pause";
+    state.timer = setInterval(() => {
+      go(state.step + 1);
+      if (state.step === last) stop();
+    }, PAUSE);
+  }
+
+  function walk(steps) {
+    stop();
+    go(state.step + steps);
+  }
+
+  /* Up and down go through the hypotheses by themselves. */
+  root.addEventListener("keydown", (event) => {
+    const steps = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!steps || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    walk(steps);
+  });
+  root.append(make("div", { class: "c-row c-inputs" }, back, next, play,
+    make("span", { class: "c-beam-keys" }, "keys: ← → a step, ↑ ↓ another hypothesis")),
+  scroll, looked, says, found);
+  root.classList.add("c-beam");
+  go(1);
+}
