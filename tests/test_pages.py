@@ -2,12 +2,14 @@
 
 import ast
 import functools
+import gzip
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from book_files import HTML, ROOT
+from book_files import BOOK, HTML, NOTEBOOKS, ROOT, read_notebook, source
 from bs4 import BeautifulSoup
 
 CORE = [
@@ -26,7 +28,15 @@ CORE = [
     "decoding",
 ]
 WIDE, NARROW = 1400, 400
-PAGES = sorted(ROOT.glob("book/*.ipynb")) + sorted(ROOT.glob("book/*.md"))
+SOURCES = [f"book/{path.stem}.html" for path in [*NOTEBOOKS, *BOOK.glob("*.md")]]
+FRONT = "index.html"  # sends the reader to the introduction at once
+BUILT = [
+    path.relative_to(HTML).as_posix()
+    for path in HTML.rglob("*.html")
+    if "_static" not in path.parts
+]
+PAGES = sorted({*SOURCES, *BUILT} - {FRONT})
+MB = 1_000_000
 
 
 @functools.cache
@@ -41,9 +51,9 @@ def built(path):
     return path
 
 
-@pytest.fixture(params=PAGES, ids=lambda path: path.stem)
+@pytest.fixture(params=PAGES)
 def page(request):
-    return built(HTML / "book" / f"{request.param.stem}.html")
+    return built(HTML / request.param)
 
 
 # -- What is written in them ---------------------------------------------------------
@@ -93,8 +103,61 @@ def test_every_link_within_the_book_leads_somewhere(page):
 
 
 def test_the_front_door_leads_to_the_introduction():
-    text = built(HTML / "index.html").read_text(encoding="utf-8")
+    text = built(HTML / FRONT).read_text(encoding="utf-8")
     assert "book/intro.html" in text
+
+
+# -- The front page ------------------------------------------------------------------
+
+
+def test_the_front_page_says_of_each_chapter_how_long_it_takes():
+    times = dict(
+        re.findall(
+            r"^\d+\. \{ref\}`([\w-]+)`:.*?\*([^*]+)\*$",
+            (BOOK / "intro.md").read_text(encoding="utf-8"),
+            re.MULTILINE | re.DOTALL,
+        )
+    )
+    said = {}
+    for path in NOTEBOOKS:
+        opening = source(read_notebook(path)["cells"][0])
+        label = re.search(r"\(([\w-]+)\)=", opening)[1]
+        time = re.search(r"\*\*Time\*\* (.+?)\.?$", opening, re.MULTILINE)[1]
+        said[label] = time.replace(";", ",")
+    assert times == said
+
+
+def test_each_chapter_has_a_box_in_the_drawing_that_leads_to_it():
+    boxes = soup(built(HTML / "book" / "intro.html")).select("svg.map a")
+    assert {box["href"] for box in boxes} == {f"{path.stem}.html" for path in NOTEBOOKS}
+    for box in boxes:
+        assert int(box["href"][:2]) == int(box.select_one(".n").text), box
+
+
+# -- What a page weighs --------------------------------------------------------------
+
+
+def weight(path):
+    """Count the bytes of a file as they go over the wire."""
+    return len(gzip.compress(path.read_bytes(), 6))
+
+
+def is_shared(path):
+    """Whether a file serves all pages, so that it is fetched once."""
+    return (HTML / "_static") in path.parents or path.parent == HTML
+
+
+def loaded(path):
+    """List the files that a page loads with itself."""
+    for part in soup(path).select("script[src], img[src], link[rel=stylesheet]"):
+        address = urlsplit(part.get("src") or part["href"])
+        if not address.scheme:
+            yield (path.parent / unquote(address.path)).resolve()
+
+
+def test_a_page_with_its_own_pictures_weighs_less_than_a_megabyte(page):
+    own = {file for file in loaded(page) if not is_shared(file)}
+    assert sum(map(weight, own | {page})) < MB
 
 
 # -- What is walked through ----------------------------------------------------------
@@ -133,8 +196,7 @@ def test_every_core_function_is_walked_by_a_chapter():
         module = f"transformer_lib.{name}"
         path = Path(find_spec(module).origin)
         defined |= functions_of(path.read_text(encoding="utf-8"), module)
-    chapters = [built(HTML / "book" / f"{path.stem}.html") for path in PAGES]
-    missing = defined - walked_in(map(soup, chapters))
+    missing = defined - walked_in(soup(built(HTML / path)) for path in SOURCES)
     assert not missing, "no chapter walks through " + ", ".join(sorted(missing))
 
 
@@ -168,7 +230,7 @@ def read(tab, url):
 
 def test_a_page_needs_no_network_and_makes_no_error(page, tab, server):
     for root in (HTML.as_uri(), server):
-        read(tab, f"{root}/book/{page.name}")
+        read(tab, f"{root}/{page.relative_to(HTML).as_posix()}")
         assert tab.faults == []
 
 
@@ -188,6 +250,47 @@ def test_a_page_does_not_scroll_sideways(page, tab, width):
     read(tab, page.as_uri())
     hidden = "document.documentElement.scrollWidth - window.innerWidth"
     assert tab.evaluate(hidden) <= 0
+
+
+def test_a_word_typed_into_the_search_is_found(tab, server):
+    for root in (HTML.as_uri(), server):
+        read(tab, f"{root}/book/intro.html")
+        tab.keyboard.press("Control+k")
+        tab.keyboard.type("softmax")
+        tab.keyboard.press("Enter")
+        found = tab.locator("#search-results li a").first
+        found.wait_for()
+        found.click()
+        tab.wait_for_url("**/book/*.html*")
+        assert "softmax" in tab.locator("article").inner_text().lower()
+        assert tab.faults == []
+
+
+@pytest.mark.parametrize("name", ["03_attention", "intro"])
+def test_a_page_does_not_jump_while_it_loads(tab, name):
+    read(tab, built(HTML / "book" / f"{name}.html").as_uri())
+    tab.wait_for_timeout(500)
+    jumped = tab.evaluate(
+        """() => new Promise(resolve => {
+          let sum = 0;
+          const add = shift => { sum += shift.value; };
+          new PerformanceObserver(list => list.getEntries().forEach(add))
+            .observe({type: "layout-shift", buffered: true});
+          setTimeout(() => resolve(sum), 100);
+        })"""
+    )
+    assert jumped < 0.1  # what browsers call good
+
+
+def test_the_box_that_has_the_focus_is_seen(tab):
+    read(tab, built(HTML / "book" / "intro.html").as_uri())
+    box = tab.locator("svg.map a").first
+    width = "box => getComputedStyle(box.querySelector('rect')).strokeWidth"
+    before = box.evaluate(width)
+    tab.locator(".front-start a").last.focus()
+    tab.keyboard.press("Tab")
+    assert box.evaluate("box => box === document.activeElement")
+    assert box.evaluate(width) == "3px" != before
 
 
 def test_a_request_to_another_host_and_an_error_are_noticed(tab, tmp_path):

@@ -1,6 +1,6 @@
 // Mends what the theme gets wrong for readers who do not see the page: an aria-label
-// hides the words that stand on a button or a summary, and a picture's title counts as
-// such a word.
+// hides the words that stand on a button or a summary, a picture's title counts as such
+// a word, and the bibliography is a list without items.
 document.addEventListener("DOMContentLoaded", () => {
   const named = "summary[aria-label], .search-button-field[aria-label]";
   for (const part of document.querySelectorAll(named)) part.removeAttribute("aria-label");
@@ -8,4 +8,11 @@ document.addEventListener("DOMContentLoaded", () => {
     icon.removeAttribute("title");
     icon.querySelector("title")?.remove();
   }
+  for (const item of document.querySelectorAll("[role=list] > [role=doc-biblioentry]")) {
+    item.setAttribute("role", "listitem");
+  }
 });
+
+// From a folder, a browser lets no page read another: the search then shows its results
+// without the sentences around them.
+if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
