@@ -44,10 +44,12 @@ function topk(values, number) {
   return best;
 }
 
-function logSoftmax(logits) {
-  const most = logits.reduce((a, b) => Math.max(a, b));
-  const total = logits.reduce((sum, logit) => sum + Math.exp(logit - most), 0);
-  return Array.from(logits, (logit) => logit - most - Math.log(total));
+/* A logit minus this is the logarithm of a probability. */
+function logSumExp(logits) {
+  let most = -Infinity, sum = 0;
+  for (const logit of logits) most = Math.max(most, logit);
+  for (const logit of logits) sum += Math.exp(logit - most);
+  return most + Math.log(sum);
 }
 
 function greedyDecode(model, src, { bosId, eosId, maxLen }) {
@@ -64,9 +66,10 @@ function greedyDecode(model, src, { bosId, eosId, maxLen }) {
 /* The likeliest ways to write one more token, over all hypotheses. */
 function extensions(prefixes, number) {
   const each = prefixes.flatMap((prefix) => {
-    const logProbs = logSoftmax(prefix.nextLogits());
-    return topk(logProbs, number).map((token) =>
-      ({ prefix, token, logProb: prefix.logProb + logProbs[token] }));
+    const logits = prefix.nextLogits();
+    const sofar = prefix.logProb - logSumExp(logits);
+    return topk(logits, number).map((token) =>
+      ({ prefix, token, logProb: sofar + logits[token] }));
   });
   return each.sort((a, b) => b.logProb - a.logProb).slice(0, number);
 }

@@ -120,8 +120,11 @@ class MultiHeadAttention {
   }
 
   mergeHeads(heads) {
-    return heads[0].map((_, t) =>
-      Float32Array.from(heads.flatMap((head) => [...head[t]])));
+    return heads[0].map((_, t) => {
+      const merged = new Float32Array(heads.length * heads[0][t].length);
+      heads.forEach((head, h) => merged.set(head[t], h * head[t].length));
+      return merged;
+    });
   }
 }
 
@@ -252,10 +255,11 @@ class Transformer {
     const source = weights.src_embedding;
     const target = weights.tgt_embedding ?? source; /* a shared table comes once */
     this.config = config;
-    this.positions = new PositionalEncoding();
     this.src_embedding = new TokenEmbedding(source, config.d_model);
+    this.src_positions = new PositionalEncoding();
     this.encoder = new Encoder(weights.encoder, config);
     this.tgt_embedding = new TokenEmbedding(target, config.d_model);
+    this.tgt_positions = new PositionalEncoding();
     this.decoder = new Decoder(weights.decoder, config);
     this.output = new Linear(weights.output ?? target.table);
   }
@@ -268,15 +272,14 @@ class Transformer {
   }
 
   encode(src) {
-    const x = this.positions.forward(this.src_embedding.forward(src));
+    const x = this.src_positions.forward(this.src_embedding.forward(src));
     return this.encoder.forward(x);
   }
 
   /* Scores for the token after this one, whose past is in the cache. */
   decode(token, memory, cache) {
-    let x = this.positions.forward(this.tgt_embedding.forward([token]), cache.length);
-    x = this.decoder.forward(x, memory, cache);
-    cache.length++;
-    return this.output.forward(x)[0];
+    let x = this.tgt_embedding.forward([token]);
+    x = this.tgt_positions.forward(x, cache.length++);
+    return this.output.forward(this.decoder.forward(x, memory, cache))[0];
   }
 }

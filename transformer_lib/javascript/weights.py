@@ -33,7 +33,8 @@ def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
         shape (rows), float32. The product differs from ``weight`` by half a scale at
         most, but for rounding.
     """
-    scale = weight.float().abs().amax(dim=1) / LARGEST  # (rows)
+    weight = weight.float()  # or the same model loaded as float64 would differ
+    scale = weight.abs().amax(dim=1) / LARGEST  # (rows)
     scale = torch.where(scale == 0, 1.0, scale)  # a row of zeros stays one
     return (weight / scale[:, None]).round().to(torch.int8), scale
 

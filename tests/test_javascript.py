@@ -1,0 +1,340 @@
+"""The translator in JavaScript, in a browser, beside the same model in PyTorch."""
+
+import gzip
+import os
+import random
+import re
+import unicodedata
+from dataclasses import replace
+
+import pytest
+import torch
+from book_files import ROOT
+
+from transformer_lib.data.grammar import sentence_pairs
+from transformer_lib.data.multi30k import multi30k
+from transformer_lib.decoding import beam_search
+from transformer_lib.inspection import record_attention
+from transformer_lib.javascript import FILES, source
+from transformer_lib.javascript.weights import (
+    dequantize,
+    from_script,
+    quantize,
+    to_script,
+    write_script,
+)
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.tokenizer import Tokenizer
+from transformer_lib.translation import Translator
+
+MODEL = ROOT / "models/multi30k-en-de"
+MEGABYTES_OVER_THE_WIRE = 3
+# The browser rounds every vector to float32, 24 bits, and adds in double precision.
+# PyTorch computes in double precision here, on the same weights. A rounding error of
+# 2^-24, some hundred of them on the way, on values up to about 20.
+TOLERANCE = 5e-5
+# Every translation should be the same. It may differ where the two likeliest tokens, or
+# two hypotheses, are closer to each other than the rounding errors.
+SENTENCES, TIES = 500, 2
+CAPTIONS = "A brown dog runs across the beach.", "Fünf Leute – 3 in \U0001f6b2!"
+
+
+@pytest.fixture(scope="module")
+def script():
+    return to_script(Translator.load(MODEL))
+
+
+@pytest.fixture(scope="module")
+def theirs(script):
+    return from_script(script)
+
+
+@pytest.fixture(scope="module")
+def engine(browser):
+    """A page with the files, and a function that loads a packed translator there."""
+    page = browser.new_page()
+    page.set_content("<!doctype html>")
+    for name in FILES:
+        page.add_script_tag(content=source(name))
+
+    def load(script):
+        element = page.add_script_tag(content=script)
+        page.evaluate("(e) => { window.ours = new Translator(e.translator); }", element)
+        return page
+
+    yield load
+    page.close()
+
+
+@pytest.fixture
+def ours(engine, script):
+    return engine(script)
+
+
+# -- Weights -------------------------------------------------------------------------
+
+
+def test_a_whole_number_times_its_scale_is_half_a_scale_away_at_most():
+    weight = torch.randn(7, 11) * torch.logspace(-3, 3, 7)[:, None]
+    values, scale = quantize(weight)
+    assert values.dtype == torch.int8
+    assert values.abs().amax(dim=1).tolist() == [127] * 7  # all of the range is used
+    error = (dequantize(values, scale) - weight).abs()
+    assert (error <= 0.5001 * scale[:, None]).all()
+
+
+def test_a_row_of_zeros_stays_one():
+    assert dequantize(*quantize(torch.zeros(2, 3))).tolist() == [[0.0] * 3] * 2
+
+
+def test_the_script_is_small_over_the_wire_and_the_same_every_time(script):
+    assert len(gzip.compress(script.encode())) < MEGABYTES_OVER_THE_WIRE * 1e6
+    assert script == to_script(Translator.load(MODEL))
+
+
+def test_pytorch_gets_the_matrices_as_the_browser_and_the_vectors_as_they_are(theirs):
+    weights = dict(Translator.load(MODEL).model.named_parameters())
+    for name, weight in theirs.model.named_parameters():
+        expected = weights[name].float()
+        if expected.dim() == 2:
+            expected = dequantize(*quantize(expected))
+        assert torch.equal(weight, expected), name
+
+
+def test_the_command_writes_the_script(tmp_path, script):
+    write_script(MODEL, tmp_path / "made/translator.js")
+    assert (tmp_path / "made/translator.js").read_text(encoding="utf-8") == script
+
+
+def test_what_is_no_script_of_ours_is_refused():
+    with pytest.raises(ValueError, match="packed translator, got 'alert"):
+        from_script("alert(1)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"positions": "learned"}, "got src_vocab_size 300 and 'learned'"),
+        ({"src_vocab_size": None}, "got src_vocab_size None"),
+        ({"d_ff": 10}, "divisible by 4, got 8 and 10"),
+    ],
+)
+def test_a_model_that_the_javascript_does_not_know_is_refused(changes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        to_script(small_translator(**changes))
+
+
+# -- The model -----------------------------------------------------------------------
+
+
+def small_translator(**changes):
+    config = TransformerConfig(
+        src_vocab_size=300,
+        tgt_vocab_size=300,
+        d_model=8,
+        num_heads=2,
+        d_ff=12,
+        num_layers=2,
+        max_len=32,
+    )
+    texts = [text for pair in sentence_pairs(50, 0) for text in pair]
+    model = Transformer(replace(config, **changes))
+    for parameter in model.parameters():  # norms and biases that do something
+        torch.nn.init.normal_(parameter, std=0.5)
+    return Translator(model, Tokenizer.train(texts, 300))
+
+
+STAGE = r"(src|tgt)_(embedding|positions)|(en|de)coder(\.layers\.\d+)?|output"
+STAGES_IN_JAVASCRIPT = """([names, src, tgt]) => {
+  const stages = {}, parts = names.map((name) =>
+    name.split(".").reduce((part, key) => part[key], ours.model));
+  parts.forEach((part, i) => {
+    part.forward = (...inputs) => {
+      const made = Object.getPrototypeOf(part).forward.apply(part, inputs);
+      (stages[names[i]] ??= []).push(...made.map((vector) => [...vector]));
+      return made;
+    };
+  });
+  const maps = recordAttention(ours.model, () => ours.model.forward(src, tgt));
+  parts.forEach((part) => delete part.forward);
+  return { ...stages, ...maps };
+}"""
+
+
+def stages_in_torch(model, src, tgt):
+    """Run the model on one sentence; return what each stage makes, by its name."""
+    stages, hooks = {}, []
+    for name, module in model.named_modules():
+        if re.fullmatch(STAGE, name):
+
+            def keep(module, inputs, made, name=name):
+                stages[name] = made[0]
+
+            hooks.append(module.register_forward_hook(keep))
+    with torch.no_grad(), record_attention(model) as maps:
+        model(torch.tensor([src]), torch.tensor([tgt]))
+    for hook in hooks:
+        hook.remove()
+    return stages, {name: weights[0] for name, weights in maps.items()}
+
+
+def assert_stages_agree(page, model, src, tgt):
+    stages, maps = stages_in_torch(model, src, tgt)
+    found = page.evaluate(STAGES_IN_JAVASCRIPT, [list(stages), src, tgt])
+    expected = stages | maps
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        if re.match(r"decoder.*self_attention", name):
+            for row in (row for head in found[name] for row in head):
+                row += [0.0] * (len(tgt) - len(row))  # the future, hidden in PyTorch
+        torch.testing.assert_close(
+            torch.tensor(found[name]),
+            values,
+            rtol=0,
+            atol=TOLERANCE,
+            msg=lambda text, name=name: f"{name}: {text}",
+        )
+
+
+def test_every_stage_of_the_trained_model_equals_pytorch(engine, script):
+    page, theirs = engine(script), from_script(script)
+    for text in CAPTIONS:
+        src = [*theirs.tokenizer.encode(text), theirs.tokenizer.eos_id]
+        tgt = [theirs.tokenizer.bos_id, *reversed(src)]
+        assert_stages_agree(page, theirs.model, src, tgt)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm_first": True},
+        {"norm_first": False, "bias": False, "norm_eps": 0.1},
+        {"share_embeddings": True},
+        {"share_embeddings": True, "tie_output": True, "num_heads": 1},
+    ],
+)
+def test_every_stage_of_any_configuration_equals_pytorch(engine, changes):
+    packed = to_script(small_translator(**changes))
+    src, tgt = [5, 4, 3, 299, 2], [1, 7, 7]
+    assert_stages_agree(engine(packed), from_script(packed).model, src, tgt)
+
+
+# -- Translations --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    """Short ones of the grammar; and captions, where there are some."""
+    english = (english for english, _ in sentence_pairs(4000, seed=0))
+    found = [text for text in english if len(text.split()) <= 7][:SENTENCES]
+    assert len(set(found)) > 0.9 * SENTENCES
+    if os.environ.get("MULTI30K_DIR"):
+        found += [english for english, _ in multi30k("validation")][:100]
+    return found
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_browser_and_pytorch_write_the_same_sentences(
+    ours, theirs, sentences, beam
+):
+    expected = theirs.translate(sentences, beam)
+    translate = "([texts, beam]) => texts.map((text) => ours.translate(text, beam))"
+    found = ours.evaluate(translate, [sentences, beam])
+    different = [
+        pair for pair in zip(expected, found, strict=True) if len(set(pair)) > 1
+    ]
+    assert len(different) <= TIES, different
+
+
+def test_beam_search_finds_the_same_hypotheses_with_the_same_scores(ours, theirs):
+    src = [*theirs.tokenizer.encode(CAPTIONS[0]), theirs.tokenizer.eos_id]
+    options = {"max_len": 6, "alpha": 1.5}  # some are cut off there
+    ids = {"bos_id": theirs.tokenizer.bos_id, "eos_id": theirs.tokenizer.eos_id}
+    steps = []
+    [expected] = beam_search(
+        theirs.model,
+        torch.tensor([src]),
+        beam_size=3,
+        on_step=lambda step: steps.append(step[0]),
+        **options,
+        **ids,
+    )
+    found, found_steps = ours.evaluate(
+        """(src) => {
+          const steps = [], onStep = (step) => steps.push(step);
+          const options = { maxLen: 6, alpha: 1.5, beamSize: 3, bosId: 1, eosId: 2 };
+          return [beamSearch(ours.model, src, { ...options, onStep }), steps];
+        }""",
+        src,
+    )
+    assert len(found_steps) == len(steps)
+    for ours_, theirs_ in zip([found, *found_steps], [expected, *steps], strict=True):
+        assert [h["tokens"] for h in ours_] == [h.tokens for h in theirs_]
+        assert [h["ended"] for h in ours_] == [h.ended for h in theirs_]
+        for name, key in (("log_prob", "logProb"), ("score", "score")):
+            values = [getattr(h, name) for h in theirs_]
+            assert [h[key] for h in ours_] == pytest.approx(values, abs=TOLERANCE)
+
+
+# -- The tokenizer -------------------------------------------------------------------
+
+NASTY = [
+    "",
+    " \t\n\u00a0\u3000 ",
+    "Don't  they'll  'S  we've\n\nIT'S",
+    "\U0001f1e9\U0001f1ea \U0001f469\u200d\U0001f692 \U0001f44d\U0001f3fd!",
+    "\u0645\u0631\u062d\u0628\u0627 \u05e9\u05dc\u05d5\u05dd",
+    '&amp; &lt;b&gt; <script>alert("x")</script> <!-- --> </s><pad>',
+    "Ma\u0308dchen \ufb01n \u212b \u0f43",
+    "\u0085a\ufeffb\u180ec\u200bd\x00e\x1cf",
+    "__proto__ constructor undefined",
+    "1\u00bd\u2163 3rd 12,000.50\u20ac",
+    "\\ ' \" ` ${x} %s",
+    "a" * 5000,
+    "\u6f22\u5b57" * 300,
+]
+
+
+def ids_in(page, texts):
+    return page.evaluate("(texts) => texts.map((t) => ours.tokenizer.encode(t))", texts)
+
+
+def test_token_ids_equal_those_of_python(ours, theirs, sentences):
+    texts = [*NASTY, *sentences, *CAPTIONS]
+    assert ids_in(ours, texts) == [theirs.tokenizer.encode(text) for text in texts]
+
+
+def test_token_ids_of_random_characters_equal_those_of_python(ours, theirs):
+    """Characters that Unicode has had since 2002: of new ones, not all know all."""
+    known = [
+        c for c in range(0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) != "Cn"
+    ]
+    known = [c for c in known if not 0xD800 <= c < 0xE000]
+    draw = random.Random(0)
+    few = [ord(c) for c in " 'sStlm.,09aä\t\u0308"]
+    texts = [
+        "".join(
+            map(chr, draw.choices(draw.choice([known, few, known + 9000 * few]), k=9))
+        )
+        for _ in range(1000)
+    ]
+    assert ids_in(ours, texts) == [theirs.tokenizer.encode(text) for text in texts]
+
+
+def test_half_a_character_is_read_as_the_replacement_character(ours):
+    found = ours.evaluate("ours.tokenizer.encode('a\\ud83d b')")
+    assert [found] == ids_in(ours, ["a\ufffd b"])
+
+
+def test_text_and_pieces_come_back_as_in_python(ours, theirs):
+    draw = random.Random(0)
+    lists = [[draw.randrange(5000) for _ in range(8)] for _ in range(300)]
+    lists += [[], [0, 1, 2], [3 + byte for byte in range(256)]]
+    for name in ("decode", "pieces"):
+        found = ours.evaluate(
+            f"(x) => x.map((ids) => ours.tokenizer.{name}(ids))", lists
+        )
+        assert found == [getattr(theirs.tokenizer, name)(ids) for ids in lists]
+    texts = [text for text in NASTY if text]
+    found = ours.evaluate("(x) => x.map((text) => ours.tokenizer.clean(text))", texts)
+    assert found == [theirs.tokenizer.clean(text) for text in texts]
