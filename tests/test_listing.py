@@ -438,6 +438,18 @@ def test_numbers_have_about_three_digits_and_a_true_minus():
     ]
 
 
+def test_a_long_text_is_cut():
+    layer = torch.nn.Linear(T, S)
+    optimizer = torch.optim.Adam(layer.parameters())
+    layer(torch.zeros(T)).sum().backward()
+    optimizer.step()
+    state = dict.fromkeys(range(9), optimizer.state[layer.weight])
+    (value,) = describe("state", state)
+    assert value.text.startswith("{0: {'step': ")
+    assert len(value.text) == 160
+    assert value.text.endswith("…")
+
+
 def test_no_address_ever_shows():
     assert "0x" not in short([object(), sign, nn.Linear, nn.ReLU(), sign.__call__])
 

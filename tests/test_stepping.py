@@ -249,6 +249,9 @@ def test_listings_are_stepped_through_apart_from_each_other(show, attended):
     step_to(other, "weights = scores")
     assert current(listing).startswith("scores = query")
     assert "weights" not in names(listing)
+    listing.get_by_role("button", name="Next").click()
+    assert current(listing).startswith("scores = scores / ")
+    assert current(other).startswith("weights = scores")
 
 
 def test_running_the_script_again_changes_nothing(show, attended):

@@ -56,9 +56,10 @@ def render(walk: "Walk") -> str:
     return (
         f'<section class="walk" data-walk="{escape(walk.name)}" '
         f'aria-label="{title}, line by line"><style>{STYLE}</style>'
-        f'<div class="w-head"><b>{title}</b> <span>{escape(walk.place)}</span> '
-        f'<span class="w-dims">{escape(", ".join(dims))}</span>'
-        '<button type="button" class="w-step" hidden>Step through</button></div>'
+        f'<div class="w-head"><b>{title}</b> '
+        '<button type="button" class="w-step" hidden>Step through</button> '
+        f'<span>{escape(walk.place)}</span> '
+        f'<span class="w-dims">{escape(", ".join(dims))}</span></div>'
         f'<div class="w-body"><ol class="w-rows" role="list">{rows}</ol>{PANEL}</div>'
         f'<div class="w-foot">{_legend(walk)}'
         '<span class="w-keys"><kbd>↑</kbd> <kbd>↓</kbd> line by line</span></div>'
