@@ -1,23 +1,27 @@
-"""Score trained translators on Multi30k: every seed, every test set, several beams.
+"""Score trained translators on Multi30k: by the loss, and by several ways to decode.
 
 Run from the root of the repository, with the captions in place and a folder for each
 trained model:
 
-    python experiments/multi30k_scores.py runs/seed-1 runs/seed-2 runs/seed-3
+    python experiments/multi30k_scores.py runs/seed-1 runs/seed-2
+    python experiments/multi30k_scores.py --tests runs/seed-1 runs/seed-2
 
-The test sets see only greedy decoding and the beam that the validation set chose, where
-several widths and length penalties are tried. A row that is there already is not
-measured again.
+The first helps to choose: it tries widths and length penalties of a beam on the
+validation set. The second adds the test sets, which see only greedy decoding and the
+beam that was chosen. A row that is there already is not measured again.
 """
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from tables import add, read
 
+from transformer_lib.data.batching import token_batches
 from transformer_lib.data.multi30k import multi30k
+from transformer_lib.training import evaluate
 from transformer_lib.translation import Translator
-from transformer_lib.translation.run import measure
+from transformer_lib.translation.run import encode_pairs, measure
 
 SCORES = Path(__file__).resolve().parent / "multi30k/scores.csv"
 TESTS = ("test_2016", "test_2017", "mscoco")
@@ -30,32 +34,49 @@ METRICS = {
     "chrf": "chrf",
     "exact": "exact",
 }
+SEEN = 3000  # training pairs whose loss is measured
+MAX_TOKENS = 1250
 
 
-def main(folders: list[str], scores: Path = SCORES) -> None:
-    """Add the rows that are missing; the folder's name ends in its seed."""
-    done = {(row["seed"], row["split"], row["decoding"]) for row in read(scores)}
-    for folder in folders:
-        translator, seed = Translator.load(folder), folder.rpartition("-")[2]
+def losses(translator: Translator) -> Iterable[tuple[str, float]]:
+    """Measure the loss without dropout, where it was learned and where not."""
+    splits = {"train": multi30k("train")[:SEEN], "validation": multi30k("validation")}
+    for split, pairs in encode_pairs(translator, splits, MAX_TOKENS).items():
+        yield split, evaluate(translator.model, token_batches(pairs, MAX_TOKENS))[0]
+
+
+def main(folders: list[str], tests: bool, scores: Path = SCORES) -> None:
+    """Add the rows that are missing; a run is named by its folder."""
+    done = {(row["run"], row["split"], row["decoding"]) for row in read(scores)}
+    for folder in map(Path, folders):
+        translator, name = Translator.load(folder), folder.name
+        if (name, "validation", "none") not in done:
+            rows = []
+            for split, loss in losses(translator):
+                row = {"run": name, "split": split, "decoding": "none"}
+                rows.append({**row, "metric": "loss", "score": f"{loss:.4f}"})
+            add(scores, rows)
         plan = [("validation", how) for how in TRIED]
-        plan += [(split, how) for split in TESTS for how in (GREEDY, CHOSEN)]
+        if tests:
+            plan += [(split, how) for split in TESTS for how in (GREEDY, CHOSEN)]
         for split, (beam, alpha) in plan:
             decoding = "greedy" if beam == 1 else f"beam {beam} alpha {alpha}"
-            if (seed, split, decoding) in done:
+            if (name, split, decoding) in done:
                 continue
             found = measure(translator, multi30k(split), beam, alpha)
-            run = {"seed": seed, "split": split, "decoding": decoding}
+            row = {"run": name, "split": split, "decoding": decoding}
             add(
                 scores,
                 [
-                    {**run, "metric": metric, "score": f"{getattr(found, name):.4f}"}
-                    for metric, name in METRICS.items()
+                    {**row, "metric": metric, "score": f"{getattr(found, field):.4f}"}
+                    for metric, field in METRICS.items()
                 ],
             )
-            print(seed, split, decoding, f"{found.bleu_lowercased:.2f}", flush=True)
+            print(name, split, decoding, f"{found.bleu_lowercased:.2f}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folders", nargs="+", help="trained models, one for each seed")
-    main(parser.parse_args().folders)
+    parser.add_argument("folders", nargs="+", help="trained models")
+    parser.add_argument("--tests", action="store_true", help="the test sets, too")
+    main(**vars(parser.parse_args()))
