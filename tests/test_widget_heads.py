@@ -46,7 +46,7 @@ def says(control):
 
 
 def weights(control):
-    numbers = control.locator(".c-heads-line small:last-child")
+    numbers = control.locator(".c-tokens small:last-child")
     return numbers.all_inner_texts()
 
 

@@ -2,19 +2,23 @@
    what has ended. The reader goes from step to step. */
 const PAUSE = 1200; /* milliseconds from step to step while it plays */
 
-function draw(root, { nodes, source, looks }, { make, button, pick, paint, weightColour }) {
+function draw(root, { nodes, source, looks }, kit) {
+  const { make, button, pick, paint, weightColour } = kit;
   const last = nodes.at(-1).step;
   const [columns, rows] = [last + 1, Math.max(...nodes.map(({ row }) => row)) + 1];
   const state = { step: 0, chosen: 0, timer: null };
   const probability = (i) => Math.exp(nodes[i].log_prob).toPrecision(2);
   const score = (i) => nodes[i].score.toFixed(2).replace("-", "−");
+  const row = (cell, ...texts) =>
+    make("tr", {}, texts.map((text) => make(cell, {}, text)));
   const quoted = (i) => `“${nodes[i].text}”`;
 
-  /* From box to box, across the tenth of a column that each leaves free at its sides. */
+  /* From box to box, across the tenth of a column that each leaves free on a side. */
   const edges = nodes.map(({ parent, step, row }) => {
-    const [from, to] = [(nodes[parent]?.row ?? row) + 0.5, row + 0.5];
-    return make("path", { d: parent === null ? null
-      : `M ${step - 0.1} ${from} C ${step} ${from}, ${step} ${to}, ${step + 0.1} ${to}` });
+    if (parent === null) return make("path");
+    const [from, to] = [nodes[parent].row + 0.5, row + 0.5];
+    return make("path", { d: `M ${step - 0.1} ${from} C ${step} ${from}, `
+      + `${step} ${to}, ${step + 0.1} ${to}` });
   });
   const tree = pick("Hypothesis", nodes.map(({ token, score }, i) =>
     make("span", { class: `c-token ${score === null ? "" : "c-beam-ended"}` }, token,
@@ -56,22 +60,23 @@ function draw(root, { nodes, source, looks }, { make, button, pick, paint, weigh
     back.setAttribute("aria-disabled", step === 0);
     next.setAttribute("aria-disabled", step === last);
     found.hidden = ended.length === 0;
-    found.replaceChildren(make("table", {}, make("caption", {}, "Ended, by score"), make("tr", {},
-      ["score", "probability", "text"].map((name) => make("th", { scope: "col" }, name))),
-      ended.map((i) => make("tr", {}, make("td", {}, score(i)),
-        make("td", {}, probability(i)), make("td", {}, nodes[i].text)))));
+    found.replaceChildren(make("table", {}, make("caption", {}, "Ended, by score"),
+      row("th", "score", "probability", "text"),
+      ended.map((i) => row("td", score(i), probability(i), nodes[i].text))));
 
     const list = (name, some) => (some.length ? ` ${name}: ${some.join(", ")}.` : "");
     const dropped = all.filter((i) => nodes[i].step === step - 1 && !kept.has(i));
     state.told = `Step ${step} of ${last}: `
-      + (step < last ? `${open.length} go on.` : `the search ends, ${open.length} are unfinished.`)
+      + (step < last ? "" : "the search ends, ") + `${open.length} `
+      + (step < last ? "go on." : "are unfinished.")
       + list("Dropped", dropped.map(quoted))
       + list("Ended", ended.filter((i) => nodes[i].step === step)
         .map((i) => `${quoted(i)} with score ${score(i)}`));
     choose(step === last && ended.length ? ended[0] : open[0]);
     if (held) boxes[state.chosen].control.focus({ preventScroll: true });
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    scroll.scrollTo({ left: (step + 1) / columns * tree.scrollWidth - scroll.clientWidth,
+    const right = tree.scrollWidth * (step + 1) / columns;
+    scroll.scrollTo({ left: right - scroll.clientWidth,
       behavior: still ? "instant" : "smooth" });
   }
 
@@ -95,7 +100,7 @@ function draw(root, { nodes, source, looks }, { make, button, pick, paint, weigh
       told += ` To write ${token}, it looks most at ${source[most]},`
         + ` ${(weights[most] / 100).toFixed(2)}.`;
       looked.append(make("p", {}, `To write ${token}, it looks at`), make("div",
-        { class: "c-heads-line" }, source.map((word, i) => paint(make("span",
+        { class: "c-tokens" }, source.map((word, i) => paint(make("span",
           { class: "c-token" }, word, make("small", {}, (weights[i] / 100).toFixed(2))),
         weightColour(weights[i] / 100)))));
     }

@@ -7,12 +7,19 @@ const KINDS = {
 const NAMED = 3; /* so many of the weights are told in words, the largest */
 
 function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
-  const [kind, layers] = Object.entries(sentences[0].maps).at(-1);
-  const state = { kind, layer: layers.length - 1, head: 0, sentence: 0, token: 1,
+  const kinds = Object.entries(sentences[0].maps);
+  const heads = kinds.flatMap(([kind, layers]) => layers.flatMap((maps, layer) =>
+    maps.map((_, head) => ({ kind, layer, head }))));
+  const state = { sentence: 0, head: heads.findLast(({ head }) => head === 0), token: 1,
     back: false };
   const overview = make("div", { class: "c-heads" });
   const lines = make("div", { class: "c-heads-lines" });
   const says = make("output", { class: "c-says" });
+
+  const mapOf = ({ kind, layer, head }) =>
+    sentences[state.sentence].maps[kind][layer][head];
+  const nameOf = ({ kind, layer, head }) =>
+    `${KINDS[kind].title}, layer ${layer}, head ${head}`;
 
   function picture(map, name) {
     const [width, height] = [map[0].length, map.length];
@@ -25,29 +32,25 @@ function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
 
   /* A block for each kind, a row for each layer; together they are one choice. */
   function drawOverview() {
-    const kinds = Object.entries(sentences[state.sentence].maps);
-    const heads = kinds.flatMap(([kind, layers]) => layers.flatMap((maps, layer) =>
-      maps.map((map, head) => ({ kind, layer, head, map }))));
-    const find = (kind, layer, head) => heads.findIndex((each) =>
-      each.kind === kind && each.layer === layer && each.head === head);
-    const group = pick("Head", heads.map(({ kind, layer, head, map }) =>
-      picture(map, `${KINDS[kind].title}, layer ${layer}, head ${head}`)),
-    find(state.kind, state.layer, state.head), (i) => {
-      const { kind, layer, head } = heads[i];
-      Object.assign(state, { kind, layer, head });
+    const pictures = heads.map((head) => picture(mapOf(head), nameOf(head)));
+    const group = pick("Head", pictures, heads.indexOf(state.head), (i) => {
+      state.head = heads[i];
       drawLines();
     });
     const options = [...group.children];
+    const row = (kind, layer) => make("div", { class: "c-heads-layer" },
+      make("small", {}, `layer ${layer}`),
+      options.filter((_, i) => heads[i].kind === kind && heads[i].layer === layer));
     group.replaceChildren(...kinds.map(([kind, layers]) => make("div", {},
-      make("p", {}, KINDS[kind].title), layers.map((maps, layer) =>
-        make("div", { class: "c-heads-layer" }, make("small", {}, `layer ${layer}`),
-          maps.map((_, head) => options[find(kind, layer, head)]))))));
+      make("p", {}, KINDS[kind].title), layers.map((_, layer) => row(kind, layer)))));
     /* The keys left and right go through all heads by themselves. */
     group.addEventListener("keydown", (event) => {
       const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
       if (!step) return;
       event.preventDefault();
-      const next = options[find(state.kind, state.layer + step, state.head)];
+      const { kind, layer, head } = state.head;
+      const next = options[heads.findIndex((each) =>
+        each.kind === kind && each.layer === layer + step && each.head === head)];
       next?.control.focus();
       next?.click();
     });
@@ -56,14 +59,14 @@ function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
 
   /* One line of tokens to pick from, and the line that is coloured by the weights. */
   function drawLines() {
-    const { source, target, maps } = sentences[state.sentence];
-    const { title, asks, asked } = KINDS[state.kind];
-    const map = maps[state.kind][state.layer][state.head];
-    const plain = (token) => ({ token, name: token });
-    const rows = asks === "source" ? source.map(plain) : target.slice(0, -1).map(
-      (token, t) => ({ token, writes: target[t + 1],
-        name: `${token} (which writes ${target[t + 1]})` }));
-    const columns = asked === "source" ? source.map(plain) : target.slice(0, -1).map(plain);
+    const { source, target } = sentences[state.sentence];
+    const { asks, asked } = KINDS[state.head.kind];
+    const map = mapOf(state.head);
+    const read = (tokens) => tokens.map((token) => ({ token, name: token }));
+    const writing = (tokens) => tokens.slice(0, -1).map((token, t) => ({ token,
+      writes: tokens[t + 1], name: `${token} (which writes ${tokens[t + 1]})` }));
+    const rows = asks === "source" ? read(source) : writing(target);
+    const columns = read(asked === "source" ? source : target.slice(0, -1));
     const [picked, coloured] = state.back ? [columns, rows] : [rows, columns];
     state.token = Math.min(state.token, picked.length - 1);
 
@@ -77,9 +80,10 @@ function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
       option.addEventListener("pointerenter", () => show(i));
       option.addEventListener("pointerleave", () => show(state.token));
     });
-    const line = make("div", { class: "c-heads-line" });
+    const line = make("div", { class: "c-tokens" });
     const verb = state.back ? "is looked at by" : "looks at";
-    lines.replaceChildren(make("p", {}, "This token"), group, make("p", {}, verb), line);
+    lines.replaceChildren(make("p", {}, "This token"), group,
+      make("p", {}, verb), line);
 
     function show(token) {
       const weights = coloured.map((_, i) => {
@@ -93,11 +97,10 @@ function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
         .sort((a, b) => weights[b] - weights[a]);
       const named = seen.filter((i, rank) => !rank || (rank < NAMED && weights[i]));
       const rest = seen.slice(named.length);
-      const sum = rest.reduce((total, i) => total + weights[i], 0);
-      says.textContent = `${title}, layer ${state.layer}, head ${state.head}: `
-        + `${picked[token].name} ${verb} ${named.map((i) =>
-          `${coloured[i].name} ${weights[i].toFixed(2)}`).join(", ")}`
-        + (rest.length ? `; the other ${rest.length} together ${sum.toFixed(2)}.` : ".");
+      const sum = rest.reduce((total, i) => total + weights[i], 0).toFixed(2);
+      says.textContent = `${nameOf(state.head)}: ${picked[token].name} ${verb} `
+        + named.map((i) => `${coloured[i].name} ${weights[i].toFixed(2)}`).join(", ")
+        + (rest.length ? `; the other ${rest.length} together ${sum}.` : ".");
     }
     show(state.token);
   }
