@@ -1,0 +1,150 @@
+"""The reference pages: all of the library is on them, and code leads to them."""
+
+import importlib
+import inspect
+import pkgutil
+import posixpath
+import sys
+from types import SimpleNamespace
+
+import pytest
+from book_files import BOOK, HTML, ROOT
+from bs4 import BeautifulSoup
+from docutils import nodes
+from docutils.utils import new_document
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from sphinx.util.inventory import InventoryFile
+
+import transformer_lib
+
+sys.path.append(str(ROOT / "_ext"))
+
+import code_links
+
+
+def public_modules():
+    found = pkgutil.walk_packages(transformer_lib.__path__, "transformer_lib.")
+    return [name for _, name, _ in found if "._" not in name]
+
+
+@pytest.fixture(scope="module")
+def documented():
+    """The names that have a place on a page, from what Sphinx wrote down."""
+    path = HTML / "objects.inv"
+    if not path.is_file():
+        pytest.fail("there are no pages: run `make book`")
+    with path.open("rb") as file:
+        kinds = InventoryFile.load(file, "", posixpath.join)
+    return {name for kind in kinds if kind.startswith("py:") for name in kinds[kind]}
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_every_module_class_and_function_has_a_place_in_the_reference(name, documented):
+    module = importlib.import_module(name)
+    expected = {name} | {
+        f"{name}.{member}"
+        for member, value in vars(module).items()
+        if (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ == name
+        and not member.startswith("_")
+    }
+    assert expected <= documented
+
+
+def test_every_module_is_listed_in_the_overview():
+    listed = (BOOK / "api.md").read_text(encoding="utf-8").split()
+    packages = {"transformer_lib.data", "transformer_lib.widgets"}  # hold modules only
+    assert set(public_modules()) - set(listed) == packages
+
+
+# -- Links from code -----------------------------------------------------------------
+
+PLACES = {
+    "transformer_lib.masks": "module-masks",
+    "transformer_lib.masks.causal_mask": "causal_mask",
+    "transformer_lib.model.Transformer": "Transformer",
+    "transformer_lib.model.Transformer.encode": "encode",
+    "transformer_lib.plotting": "module-plotting",
+    "transformer_lib.plotting.plot_mask": "plot_mask",
+}
+
+
+def linked(code, html):
+    """List what leads where on a page, and whether the keyboard stops at it."""
+    doctree = new_document("book/chapter")
+    doctree += nodes.literal_block(code, code, language="ipython3")
+    entries = {
+        name: SimpleNamespace(docname="api", node_id=place)
+        for name, place in PLACES.items()
+    }
+    app = SimpleNamespace(
+        env=SimpleNamespace(get_domain=lambda _: SimpleNamespace(objects=entries)),
+        builder=SimpleNamespace(get_relative_uri=lambda _, to: f"{to}.html"),
+    )
+    context = {"body": html}
+    code_links.link_code(app, "book/chapter", "page.html", context, doctree)
+    page = BeautifulSoup(context["body"], "html.parser")
+    return {
+        (link.text, link["href"].removeprefix("api.html#"), link.get("tabindex"))
+        for link in page.select("a.code-link")
+    }
+
+
+def highlighted(code):
+    html = highlight(code, get_lexer_by_name("ipython3"), HtmlFormatter())
+    return f'<div class="highlight-ipython3 notranslate">{html}</div>'
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (
+            "from transformer_lib.masks import causal_mask\ncausal_mask(3)",
+            {
+                ("transformer_lib.masks", "module-masks", None),
+                ("causal_mask", "causal_mask", None),
+                ("causal_mask", "causal_mask", "-1"),
+            },
+        ),
+        (
+            "from transformer_lib import plotting as p\np.plot_mask(x).axis('off')",
+            {("p", "module-plotting", None), ("p.plot_mask", "plot_mask", None)},
+        ),
+        (
+            "from transformer_lib.model import Transformer\nTransformer.encode.__doc__",
+            {
+                ("Transformer", "Transformer", None),
+                ("Transformer.encode", "encode", None),
+            },
+        ),
+    ],
+)
+def test_what_a_cell_imports_leads_to_its_description(code, expected):
+    assert linked(code, highlighted(code)) >= expected
+
+
+def test_what_a_chapter_makes_itself_and_what_is_an_argument_leads_nowhere():
+    code = (
+        "from transformer_lib.masks import causal_mask\n"
+        "from transformer_lib.plotting import plot_mask\n"
+        "def causal_mask(size): ...\n"
+        "draw(plot_mask=3)\n"
+    )
+    places = [place for _, place, _ in linked(code, highlighted(code))]
+    assert places.count("causal_mask") == 0
+    assert places.count("plot_mask") == 1
+
+
+def test_full_names_in_the_text_lead_to_their_description():
+    literal = '<code class="docutils literal"><span class="pre">{}</span></code>'
+    html = literal.format("transformer_lib.masks") + literal.format("transformer_lib.x")
+    assert linked("", html) == {("transformer_lib.masks", "module-masks", None)}
+
+
+def test_what_is_a_link_already_stays_as_it_is():
+    html = (
+        '<a href="x"><code class="xref docutils"><span class="pre">{}</span></code></a>'
+    )
+    assert linked("", html.format("transformer_lib.masks")) == set()
