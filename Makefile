@@ -10,7 +10,7 @@ READY := .venv/ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lab serve clean
+.PHONY: help book test lab serve bundle pdf clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,12 @@ lab: $(READY) ## open the notebooks in JupyterLab
 serve: book ## serve the pages on this computer alone
 	@echo "http://127.0.0.1:$(PORT)/"
 	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+bundle: book ## pack pages, notebooks, library and models into one archive
+	@$(BIN)/python scripts/bundle.py
+
+pdf: book ## print the whole book into one PDF, with Chromium
+	@$(BIN)/python scripts/pdf.py
 
 clean: ## delete the built pages and the executed notebooks
 	rm -rf _build

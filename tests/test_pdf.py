@@ -1,0 +1,122 @@
+"""The PDF of the whole book: nothing cut, nothing lost, and every link leads on."""
+
+import inspect
+import sys
+
+import pytest
+from book_files import HTML, ROOT, code_cells, is_hidden, read_notebook, source
+from pypdf import PdfReader
+
+from transformer_lib.attention import scaled_dot_product_attention
+
+sys.path.append(str(ROOT / "scripts"))
+
+import pdf
+
+CHAPTER = ROOT / "book" / "03_attention.ipynb"
+LONG = " + ".join(f"term_{number}" for number in range(60))
+MENU = """<nav class="bd-docs-nav"><a href="#">The book</a>
+<p role="heading">I First</p><a href="one.html">1. One</a>
+<p role="heading">II Second</p><a href="two.html">2. Two</a></nav>"""
+ONE = f"""<h1>1. One</h1><h2 id="here">Here</h2><a href="#here">above</a>
+<a href="two.html#here">beyond</a> <a href="https://example.org/">outside</a>
+<a href="../_sources/book/one.ipynb">elsewhere</a><pre>{LONG}</pre>"""
+
+
+def without_spaces(text):
+    return "".join(text.split())
+
+
+def read(path):
+    """Return what is written on each page, and the reader."""
+    reader = PdfReader(path)
+    return [page.extract_text() for page in reader.pages], reader
+
+
+def links(reader):
+    """List the page that each link lies on, and the address or page it leads to."""
+    for number, page in enumerate(reader.pages):
+        for annotation in page.get("/Annots", []):
+            link = annotation.get_object()
+            if "/A" in link and "/URI" in link["/A"]:
+                yield number, link["/A"]["/URI"]
+            else:
+                target = link.get("/Dest") or link["/A"]["/D"]
+                place = (
+                    reader.named_destinations[target] if isinstance(target, str) else 0
+                )
+                yield number, reader.get_destination_page_number(place)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Three short pages with what the book says about paper."""
+    html = tmp_path_factory.mktemp("html")
+    sheet = (ROOT / "book" / "_static" / "print.css").as_uri()
+    (html / "book").mkdir()
+    for name, content in [
+        ("intro", "<h1>The book</h1>"),
+        ("one", ONE),
+        ("two", '<h1>2. Two</h1><h2 id="here">There</h2>'),
+    ]:
+        (html / "book" / f"{name}.html").write_text(
+            f'<html><head><link rel="stylesheet" href="{sheet}"></head><body>{MENU}'
+            f'<article class="bd-article">{content}</article></body></html>',
+            encoding="utf-8",
+        )
+    return html
+
+
+def test_pages_follow_the_contents_and_links_lead_within_the_paper(small, tmp_path):
+    pdf.print_book(small, tmp_path / "book.pdf")
+    texts, reader = read(tmp_path / "book.pdf")
+    first_lines = [text.split("\n")[0] for text in texts]
+    assert first_lines == ["The book", "I First", "II Second"]
+    led = [(1, 1), (1, 2), (1, "https://example.org/")]
+    assert sorted(links(reader), key=str) == sorted(led, key=str)
+    titles = [item.title for item in reader.outline if not isinstance(item, list)]
+    assert titles == ["The book", "1. One", "2. Two"]
+    assert [text.split()[-1] for text in texts] == ["1", "2", "3"]
+
+
+def test_a_long_line_goes_on_in_the_next_one(small, tmp_path):
+    pdf.print_book(small, tmp_path / "book.pdf", {"one"})
+    (text,), _ = read(tmp_path / "book.pdf")
+    assert without_spaces(LONG) in without_spaces(text)
+
+
+def test_a_chapter_is_printed_with_all_its_code_and_listings(tmp_path):
+    pdf.print_book(HTML, tmp_path / "book.pdf", {CHAPTER.stem})
+    texts, reader = read(tmp_path / "book.pdf")
+    shown = without_spaces("".join(texts))
+    for cell in code_cells(read_notebook(CHAPTER)):
+        if not is_hidden(cell):
+            for line in source(cell).splitlines():
+                assert without_spaces(line) in shown, line
+    for line in inspect.getsource(scaled_dot_product_attention).split('"""')[2].split():
+        assert line in shown  # the whole listing, not the line that is stepped to
+    assert not [link for _, link in links(reader) if str(link).startswith("file:")]
+
+
+def test_without_chromium_the_package_is_named(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(pdf.shutil, "which", lambda program: None)
+    with pytest.raises(SystemExit, match="apt install chromium"):
+        pdf.print_book(small, tmp_path / "book.pdf")
+
+
+def test_without_pages_the_command_is_named(tmp_path):
+    with pytest.raises(SystemExit, match="make book"):
+        pdf.print_book(tmp_path, tmp_path / "book.pdf")
+
+
+def test_what_cannot_be_printed_leaves_the_old_file(small, tmp_path):
+    old = tmp_path / "book.pdf"
+    old.write_text("old")
+    (small / "book" / "two.html").rename(small / "book" / "gone.html")
+    try:
+        with pytest.raises(OSError, match=r"two\.html"):
+            pdf.print_book(small, old)
+    finally:
+        (small / "book" / "gone.html").rename(small / "book" / "two.html")
+    assert old.read_text() == "old"
+    assert not list(small.rglob(".*"))
