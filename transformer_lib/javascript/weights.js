@@ -30,7 +30,8 @@ function unpackWeights({ shapes, floats, integers }) {
 
 /* Text in, text out: a model with its tokenizer. */
 class Translator {
-  constructor({ config, tokenizer, ...weights }) {
+  constructor({ config, alpha, tokenizer, ...weights }) {
+    this.alpha = alpha;
     this.tokenizer = new Tokenizer(tokenizer);
     this.model = new Transformer(config, unpackWeights(weights));
   }
@@ -44,7 +45,8 @@ class Translator {
   decode(src, beam) {
     const { bosId, eosId } = this.tokenizer;
     if (beam === 1) return greedyDecode(this.model, src, { bosId, eosId });
-    return beamSearch(this.model, src, { bosId, eosId, beamSize: beam })[0].tokens;
+    const options = { bosId, eosId, beamSize: beam, alpha: this.alpha };
+    return beamSearch(this.model, src, options)[0].tokens;
   }
 
   translate(sentence, beam = 1) {

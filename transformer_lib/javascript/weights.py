@@ -17,6 +17,7 @@ from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
+from transformer_lib.translation.translator import ALPHA
 
 LARGEST = 127  # of the whole numbers
 BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
@@ -83,6 +84,7 @@ def to_script(translator: Translator) -> str:
     tokenizer = json.loads(translator.tokenizer.to_json())
     packed = {
         "config": asdict(config),
+        "alpha": ALPHA,
         "tokenizer": tokenizer,
         "shapes": shapes,
         "floats": base64.b64encode(b"".join(floats)).decode(),

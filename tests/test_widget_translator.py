@@ -1,0 +1,214 @@
+"""The translator as a control, in a browser, from files and without a network."""
+
+import re
+
+import pytest
+import torch
+
+from transformer_lib.decoding import greedy_decode
+from transformer_lib.inspection import record_attention
+from transformer_lib.javascript.weights import from_script, to_script
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.tokenizer import Tokenizer
+from transformer_lib.translation import Translator
+from transformer_lib.widgets.translator import translator_control
+
+EXAMPLES = "a red cat", "a dog"
+TEXTS = ["a red cat", "a dog", "eine rote Katze", "ein Hund"] * 3
+
+
+@pytest.fixture
+def script():
+    """A small model that has learned nothing, but does something."""
+    sizes = {"d_model": 8, "num_heads": 2, "d_ff": 12, "num_layers": 2, "max_len": 256}
+    config = TransformerConfig(src_vocab_size=280, tgt_vocab_size=280, **sizes)
+    model = Transformer(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=1.0)
+    return to_script(Translator(model, Tokenizer.train(TEXTS, 280)))
+
+
+@pytest.fixture
+def book(tmp_path, script):
+    """A folder like that of the built book, with the control twice on its page."""
+    made = tmp_path / "_static/made/translator.js"
+    made.parent.mkdir(parents=True)
+    made.write_text(script, encoding="utf-8")
+    html = translator_control(EXAMPLES)._repr_html_()
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/page.html").write_text(
+        f"<!doctype html><html lang='en'><meta charset='utf-8'>{html}{html}</html>",
+        encoding="utf-8",
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def control(tab, book):
+    tab.context.set_offline(True)
+    tab.asked = []
+    tab.on("request", lambda request: tab.asked.append(request.url))
+    tab.goto((book / "book/page.html").as_uri())
+    yield tab.locator(".control").last
+    assert tab.faults == []
+
+
+def german(control):
+    return control.locator(".c-german").inner_text()
+
+
+def says(control, pattern):
+    control.locator(".c-says").filter(has_text=re.compile(pattern)).wait_for()
+    return control.locator(".c-says").inner_text()
+
+
+def test_nothing_is_loaded_before_the_reader_asks(tab, control):
+    assert len(tab.asked) == 1
+    assert "Nothing is loaded yet" in says(control, "loaded")
+    control.get_by_label("English").press("Enter")
+    says(control, "To write")
+    assert len(tab.asked) == 2
+    assert tab.asked[1].endswith("/_static/made/translator.js")
+
+
+def test_the_reader_types_a_sentence_and_pytorch_writes_the_same(control, script):
+    theirs = from_script(script)
+    line = control.get_by_label("English")
+    line.fill("a cat, a cat")
+    line.press("Enter")
+    assert "By a beam of 5: " in says(control, "To write")
+    assert german(control) == theirs.translate(["a cat, a cat"], beam=5)[0]
+    control.get_by_label("Search").select_option("greedy search")
+    says(control, "By greedy")
+    assert german(control) == theirs.translate(["a cat, a cat"])[0]
+    control.get_by_role("button", name="a dog").click()
+    says(control, "To write")
+    assert german(control) == theirs.translate(["a dog"])[0]
+    assert line.input_value() == "a dog"
+
+
+def pass_in_torch(script, text):
+    """Translate greedily; return each token's probability and the cross-attention."""
+    theirs = from_script(script)
+    bos_id, eos_id = theirs.tokenizer.bos_id, theirs.tokenizer.eos_id
+    src = torch.tensor([[*theirs.tokenizer.encode(text), eos_id]])
+    [ids] = greedy_decode(theirs.model, src, bos_id=bos_id, eos_id=eos_id)
+    tgt = torch.tensor([[bos_id, *ids]])
+    with torch.no_grad(), record_attention(theirs.model) as maps:
+        logits = theirs.model(src, tgt)[0, : len(ids)]
+    logits[:, theirs.tokenizer.pad_id] = float("-inf")
+    shares = logits.softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
+    cross = [maps[f"decoder.layers.{i}.cross_attention"][0] for i in range(2)]
+    return shares, torch.stack(cross)  # (T), (layers, H, T, S)
+
+
+def numbers(locator):
+    return [float(text.removesuffix(" %")) for text in locator.all_inner_texts()]
+
+
+def test_probabilities_and_weights_are_those_of_pytorch(control, script):
+    shares, cross = pass_in_torch(script, EXAMPLES[0])
+    control.get_by_label("Search").select_option("greedy search")
+    control.get_by_role("button", name="Translate").click()
+    says(control, "To write")
+    found = numbers(control.get_by_role("radiogroup").locator("small"))[: len(shares)]
+    assert found == pytest.approx((100 * shares).tolist(), abs=0.51)
+
+    def seen():
+        return pytest.approx(numbers(control.locator(".c-pieces small")), abs=0.0051)
+
+    assert cross.mean(dim=(0, 1))[0].tolist() == seen()
+    control.get_by_label("layers").select_option("layer 1")
+    assert cross[1].mean(dim=0)[0].tolist() == seen()
+    control.get_by_label("heads").select_option("head 0")
+    assert cross[1, 0, 0].tolist() == seen()
+    control.get_by_text("All tokens as a table").click()
+    row = control.get_by_role("row").nth(3).locator("td")
+    assert cross[1, 0, 2].tolist() == pytest.approx(numbers(row), abs=0.0051)
+
+
+def test_keys_and_the_pointer_choose_the_token_that_is_explained(control):
+    control.get_by_role("button", name="Translate").click()
+    first = says(control, "To write")
+    tokens = control.get_by_role("radiogroup", name="German token").get_by_role("radio")
+    tokens.first.focus()
+    tokens.first.press("ArrowRight")
+    second = says(control, "To write")
+    assert second != first
+    control.locator(".c-pick label").first.hover()
+    assert says(control, "To write") == first
+    control.get_by_label("English").hover()
+    assert says(control, "To write") == second
+
+
+@pytest.mark.parametrize("text", ["", "  \t "])
+def test_without_a_sentence_the_control_asks_for_one(control, text):
+    control.get_by_label("English").fill(text)
+    control.get_by_role("button", name="Translate").click()
+    assert "type an English sentence" in says(control, "nothing to translate")
+
+
+def test_a_text_that_is_too_long_is_refused_in_words(control):
+    control.get_by_role("button", name="Translate").click()
+    says(control, "To write")
+    control.get_by_label("English").fill("cat " * 5000)
+    control.get_by_role("button", name="Translate").click()
+    assert "this page stops at 120" in says(control, "That is [0-9]+ tokens")
+    assert control.locator(".c-german").count() == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\U0001f1e9\U0001f1ea\U0001f469\u200d\U0001f692",
+        "\u0645\u0631\u062d\u0628\u0627 \u202e\u05e9\u05dc\u05d5\u05dd",
+        "<script>alert(1)</script><img src=x onerror=alert(1)>&lt;\"'",
+        "\u0000\u0001\ufeff${1}",
+    ],
+)
+def test_strange_text_is_translated_badly_and_nothing_worse(tab, control, script, text):
+    tab.on("dialog", lambda dialog: tab.faults.append(dialog.message))
+    control.get_by_label("English").fill(text)
+    control.get_by_role("button", name="Translate").click()
+    assert "expect nonsense" in says(control, "To write")
+    theirs = from_script(script).translate(
+        [control.get_by_label("English").input_value()]
+    )
+    control.get_by_label("Search").select_option("greedy search")
+    says(control, "By greedy")
+    assert german(control) == (theirs[0] or "(nothing)")
+    assert control.locator("img").count() == 0
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
+
+
+def test_where_the_weights_are_missing_the_control_says_how_to_make_them(
+    tab, control, book
+):
+    (book / "_static/made/translator.js").unlink()
+    control.get_by_role("button", name="Translate").click()
+    assert "python -m transformer_lib.javascript" in says(
+        control, "weights are not here"
+    )
+    assert all("ERR_FILE_NOT_FOUND" in fault for fault in tab.faults)
+    tab.faults.clear()
+
+
+def test_in_jupyter_the_weights_come_from_its_file_server(tab, control, book):
+    (book / "files").mkdir()
+    (book / "_static").rename(book / "files/_static")
+    settings = f'{{"baseUrl": "{book.as_posix()}/"}}'
+    tab.evaluate(
+        """(textContent) => {
+          const attributes = { id: "jupyter-config-data", type: "application/json" };
+          const script = document.createElement("script");
+          document.body.append(Object.assign(script, attributes, { textContent }));
+        }""",
+        settings,
+    )
+    control.get_by_role("button", name="Translate").click()
+    says(control, "To write")
+
+
+def test_an_example_at_least():
+    with pytest.raises(ValueError, match="at least 1 sentence, got 0"):
+        translator_control([])
