@@ -160,6 +160,18 @@ def test_a_page_with_its_own_pictures_weighs_less_than_a_megabyte(page):
     assert sum(map(weight, own | {page})) < MB
 
 
+def test_the_readme_lists_the_large_files_that_pages_share_with_their_weight():
+    said = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\S+)`.*\| (\d+) kB \|$", said, re.MULTILINE))
+    files = set((HTML / "_static" / "vendor").rglob("*.css"))  # book.css imports them
+    for path in BUILT:
+        files |= {file for file in loaded(HTML / path) if is_shared(file)}
+    large = {file.name: weight(file) / 1000 for file in files if weight(file) > 20_000}
+    assert listed.keys() == large.keys()
+    for name, size in large.items():
+        assert int(listed[name]) == pytest.approx(size, rel=0.2), name
+
+
 # -- What is walked through ----------------------------------------------------------
 
 
