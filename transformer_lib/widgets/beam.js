@@ -135,8 +135,9 @@ function draw(root, { nodes, source, looks }, kit) {
     walk(steps);
   });
   root.append(make("div", { class: "c-row c-inputs" }, back, next, play,
-    make("span", { class: "c-beam-keys" }, "keys: ← → a step, ↑ ↓ another hypothesis")),
-  scroll, looked, says, found);
+    make("span", { class: "c-beam-note" }, "keys: ← → a step, ↑ ↓ another hypothesis")),
+  scroll, make("p", { class: "c-beam-note" }, "A box is a token, with the probability of "
+    + "the sentence up to it. Dashed: dropped. Double: ended."), looked, says, found);
   root.classList.add("c-beam");
   go(1);
 }

@@ -82,8 +82,8 @@ function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
     });
     const line = make("div", { class: "c-tokens" });
     const verb = state.back ? "is looked at by" : "looks at";
-    lines.replaceChildren(make("p", {}, "This token"), group,
-      make("p", {}, verb), line);
+    lines.replaceChildren(make("p", {}, "Point at a token, or pick it:"), group,
+      make("p", {}, `It ${verb}:`), line);
 
     function show(token) {
       const weights = coloured.map((_, i) => {
