@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from book_files import ROOT
 
 from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.inspection import walk
 
 B, H, T, S, D_K = 2, 3, 5, 7, 11
+AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"
 WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 400, "height": 800}
 DIMS = {"B": B, "H": H, "T": T, "S": S, "d_k": D_K}
 
@@ -330,3 +332,13 @@ def test_the_controls_have_names_and_what_a_step_made_is_said(show, attended):
     assert (
         listing.get_by_role("list", name="What exists").get_attribute("tabindex") == "0"
     )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_while_stepping(show, attended, theme):
+    listing = show(attended, theme)
+    step_to(listing, "scores = scores.masked_fill")
+    listing.page.add_script_tag(path=AXE)
+    found = listing.page.evaluate("axe.run('.w-stepping')")
+    assert [fault["id"] for fault in found["violations"]] == []
+    assert len(found["passes"]) > 10

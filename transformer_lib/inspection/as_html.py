@@ -58,7 +58,7 @@ def render(walk: "Walk") -> str:
         f'aria-label="{title}, line by line"><style>{STYLE}</style>'
         f'<div class="w-head"><b>{title}</b> '
         '<button type="button" class="w-step" hidden>Step through</button> '
-        f'<span>{escape(walk.place)}</span> '
+        f"<span>{escape(walk.place)}</span> "
         f'<span class="w-dims">{escape(", ".join(dims))}</span></div>'
         f'<div class="w-body"><ol class="w-rows" role="list">{rows}</ol>{PANEL}</div>'
         f'<div class="w-foot">{_legend(walk)}'

@@ -6,13 +6,15 @@ for (const part of document.querySelectorAll(".w-step, .w-panel")) part.hidden =
 if (!window.walkListens) {
   window.walkListens = true;
   const steps = {
-    ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -Infinity, End: Infinity,
+    ArrowDown: 1, ArrowRight: 1, End: Infinity,
+    ArrowUp: -1, ArrowLeft: -1, Home: -Infinity,
   };
   const isStepping = (walk) => walk.matches(".w-stepping");
   const rowsOf = (walk) => /* stepping passes over what the run passed over */
     [...walk.querySelectorAll(isStepping(walk) ? ".w-row:not(.w-pale)" : ".w-row")];
   const current = (walk) => rowsOf(walk).find((row) => row.matches("[aria-current]"));
-  const lineOf = (row) => `line ${row.querySelector(".w-spoken").textContent.match(/\d+/)}`;
+  const lineOf = (row) =>
+    `line ${row.querySelector(".w-spoken").textContent.match(/\d+/)}`;
   const valuesOf = (row) => [...row.querySelectorAll(
     ".w-made > li:not(.w-few, .w-raised), .w-few > span")];
 
@@ -25,7 +27,7 @@ if (!window.walkListens) {
       for (const cell of valuesOf(row)) {
         const name = nameOf(cell);
         for (const [other, { row: from }] of values) { /* parts of what it was before */
-          const isPart = other.startsWith(name) && ".[".includes(other[name.length] ?? "x");
+          const isPart = other.startsWith(`${name}.`) || other.startsWith(`${name}[`);
           if (isPart && from !== row) values.delete(other);
         }
         const whole = values.get(name.split("[")[0]);
@@ -52,7 +54,8 @@ if (!window.walkListens) {
 
   function inWords(cell) {
     if (!cell.matches("li")) return cell.textContent;
-    const words = [...cell.children].map((part) => part.textContent).filter(Boolean);
+    const texts = [...cell.children].map((part) => part.textContent.trim());
+    const words = texts.filter(Boolean); /* a picture has none */
     if (cell.children.length > 2) words[1] = `shape ${words[1]}`;
     return words.concat(cell.querySelector("b + *") ? [] : "made").join(", ");
   }
@@ -82,7 +85,8 @@ if (!window.walkListens) {
       ...(row.querySelector(".w-note")?.cloneNode(true).childNodes ?? []));
     panel(".w-when").textContent = when;
     panel(".w-exists").replaceChildren(...items);
-    panel(".w-exists").scrollTop = panel(".w-new")?.offsetTop ?? 0;
+    const newest = panel(".w-new");
+    if (newest) panel(".w-exists").scrollTop = newest.offsetTop;
     panel("output").textContent = `${when}: ${made}`;
   }
 
