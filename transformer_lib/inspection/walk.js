@@ -17,7 +17,6 @@ if (!window.walkListens) {
     `line ${row.querySelector(".w-spoken").textContent.match(/\d+/)}`;
   const valuesOf = (row) => [...row.querySelectorAll(
     ".w-made > li:not(.w-few, .w-raised), .w-few > span")];
-
   const nameOf = (cell) => cell.querySelector("b").textContent;
 
   /* The latest value of every name, and the row that it comes from. */
@@ -78,7 +77,8 @@ if (!window.walkListens) {
     });
     const flow = [...row.querySelectorAll(".w-flow, .w-raised")].map((part) =>
       part.textContent.replace("; the last:", ", shown is the last"));
-    const when = [place ? `After ${lineOf(row)}` : "The call begins", ...flow].join(", ");
+    const head = place ? `After ${lineOf(row)}` : "The call begins";
+    const when = [head, ...flow].join(", ");
     const made = valuesOf(row).map(inWords).join("; ") || "nothing new";
     panel(".w-count").textContent = `step ${place + 1} of ${rows.length}`;
     panel(".w-why").replaceChildren(
@@ -141,7 +141,7 @@ if (!window.walkListens) {
     } else if (key in steps && target.matches(".w-row, .w-stepping button")) {
       const before = current(walk);
       go(walk, steps[key]);
-      if (current(walk) === before && !isStepping(walk)) return; /* let the page scroll */
+      if (current(walk) === before && !isStepping(walk)) return; /* the page scrolls */
     } else {
       return;
     }
