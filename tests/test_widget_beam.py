@@ -175,6 +175,9 @@ def test_it_plays_to_the_end_and_can_be_halted(show, tab):
     assert says(control).startswith("Step 4")
     press(control, "Play")  # from the beginning
     assert says(control).startswith("Step 0")
+    press(control, "Next")  # the reader has taken over
+    tab.clock.run_for(5000)
+    assert says(control).startswith("Step 1")
 
 
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
