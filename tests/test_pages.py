@@ -67,6 +67,11 @@ def test_sphinx_left_no_problem_on_a_page(page):
     assert soup(page).select(".problematic, .system-message") == []
 
 
+def test_the_code_of_a_listing_keeps_its_indentation(page):
+    lines = re.findall(r'"w-line"[^>]*--indent:(\d+)">( *)', page.read_text("utf-8"))
+    assert all(len(spaces) == int(indent) for indent, spaces in lines)
+
+
 def test_every_picture_says_what_it_shows(page):
     names = ("png", "svg", "jpg", "jpeg", "webp", "gif")
     for image in soup(page).select("article img"):
