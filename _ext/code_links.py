@@ -56,7 +56,7 @@ def link_code(app, pagename, templatename, context, doctree):
         stop = ' tabindex="-1"' if full in linked else ""
         linked.add(full)
         address = f"{page}#{objects[full].node_id}"
-        return f'<a class="code-link" href="{address}"{stop}>{html}</a>'
+        return f'<a class="library-link" href="{address}"{stop}>{html}</a>'
 
     def link_names(match):
         spans = match[0].split(DOT)

@@ -88,7 +88,7 @@ def linked(code, html):
     page = BeautifulSoup(context["body"], "html.parser")
     return {
         (link.text, link["href"].removeprefix("api.html#"), link.get("tabindex"))
-        for link in page.select("a.code-link")
+        for link in page.select("a.library-link")
     }
 
 
