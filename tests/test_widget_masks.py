@@ -37,7 +37,7 @@ def says(lab):
 
 def mask_on_the_page(lab, caption):
     """Both sentences' grids of one name, shape (B, T, S), and the shape they name."""
-    name = re.compile(rf"^{re.escape(caption)}( \(|$)")
+    name = re.compile(rf"^Sentence [12], {re.escape(caption)}( \(|$)")
     regions = lab.get_by_role("region", name=name)
     tables = regions.locator("table").evaluate_all(
         "all => all.map(table => [...table.rows].slice(1).map(row =>"
@@ -46,7 +46,7 @@ def mask_on_the_page(lab, caption):
     assert {
         text.removeprefix("✗") for table in tables for row in table for text in row
     } <= {"may attend", "hidden"}
-    shape = regions.first.get_attribute("aria-label").removeprefix(caption).strip()
+    shape = regions.first.get_attribute("aria-label").partition("\n")[2]
     return torch.tensor(
         [[[t.endswith("may attend") for t in row] for row in table] for table in tables]
     ), shape

@@ -82,6 +82,7 @@ def test_the_arrow_keys_move_a_position(control):
 
 
 def test_a_mouse_drags_the_nearer_row_of_the_table(control, tab):
+    control.locator("canvas").scroll_into_view_if_needed()
     box = control.locator("canvas").bounding_box()
     x, row = box["x"] + box["width"] / 2, box["height"] / 64
     tab.mouse.move(x, box["y"] + 12.5 * row)

@@ -55,7 +55,7 @@ def test_a_control_leaves_nothing_on_the_page(show, tab):
 def test_scores_become_weights_and_a_low_temperature_sharpens_them(show):
     control = show(softmax_control(WORDS, SCORES, d_k=1))
     assert weights(control) == [0.090, 0.665, 0.245]
-    assert "“cat” has the largest weight, 0.665" in says(control)
+    assert "“cat” gets a weight of 0.665" in says(control)
     slider = control.get_by_label("Temperature")
     slider.focus()
     slider.press("Home")  # 0.1: the scores are ten times as far apart
@@ -91,7 +91,7 @@ def test_a_temperature_as_large_as_the_root_does_the_same(show):
 def test_the_slope_that_is_named_is_the_largest_of_the_jacobian(show):
     control = show(softmax_control(WORDS, SCORES, d_k=1))
     jacobian = torch.func.jacrev(lambda s: s.softmax(0))(torch.tensor(SCORES))
-    assert f"at most {jacobian.max():.4f} of that" in says(control)
+    assert f"at most {jacobian.max():.4f} times as much" in says(control)
 
 
 def test_the_reader_types_other_scores_and_the_words_stay(show):

@@ -62,36 +62,41 @@ function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
   const says = make("output", { class: "c-says" });
   const wrong = make("p", { class: "c-wrong", role: "alert" });
 
-  /* One mask of one sentence: `value` says whether it lets a cell through, `marked`
-     whether a row is to be marked, with its wrong cells. */
-  function picture(caption, queries, keys, cells, value, marked = () => false) {
-    const rows = queries.map((query, q) => marked(cells[q])
-      ? make("span", { class: "c-wrong" }, `✗ ${label(query)}`) : label(query));
-    return grid(caption, rows, keys.map(label), cells.map((row) => row.map(value)), {
-      show: (seen, q, k) => [
-        marked(cells[q]) && seen !== cells[q][k].right ? "✗" : "",
-        make("span", { class: "c-unseen" }, seen ? "may attend" : "hidden")],
-      colour: (seen) => (seen ? MAY_ATTEND : HIDDEN),
-    });
-  }
-
   /* The masks of sentence b, and in words what is wrong with its rows. */
   function sentence(queries, keys, b) {
     const { causal } = ATTENTIONS[state.attention];
     const cells = compare(queries, keys, causal, CODES[state.code].sees);
     /* Rows of padding go wrong too, but nobody reads them. */
     const isWrong = (row) => row[0].asksWord && row.some((c) => c.seen !== c.right);
+    const name = `Sentence ${b + 1}`;
+
+    /* `value` says whether the mask lets a cell through, `marked` whether a row is
+       marked, with its wrong cells. */
+    function picture([caption, value, marked = () => false]) {
+      const rows = queries.map((query, q) => marked(cells[q])
+        ? make("span", { class: "c-wrong" }, `✗ ${label(query)}`) : label(query));
+      const values = cells.map((row) => row.map(value));
+      const view = grid(caption, rows, keys.map(label), values, {
+        show: (seen, q, k) => [
+          marked(cells[q]) && seen !== cells[q][k].right ? "✗" : "",
+          make("span", { class: "c-unseen" }, seen ? "may attend" : "hidden")],
+        colour: (seen) => (seen ? MAY_ATTEND : HIDDEN),
+      });
+      view.setAttribute("aria-label", `${name}, ${caption}`);
+      return view;
+    }
+
     const [T, S] = [queries.length, keys.length];
     const pictures = [[`padding\n(2, 1, 1, ${S})`, (cell) => cell.isWord]];
     if (causal) {
       pictures.push([`causal\n(1, 1, ${T}, ${S})`, (cell) => cell.past],
         [`padding & causal\n(2, 1, ${T}, ${S})`, (cell) => cell.right]);
     }
-    if (state.code) pictures.push(["what attention sees", (cell) => cell.seen, isWrong]);
-    const name = `Sentence ${b + 1}`;
+    if (state.code) {
+      pictures.push(["what attention sees", (cell) => cell.seen, isWrong]);
+    }
     const view = make("div", { class: "c-masks", role: "group", "aria-label": name },
-      make("p", {}, name), pictures.map(([caption, value, marked]) =>
-        picture(caption, queries, keys, cells, value, marked)));
+      make("p", {}, name), pictures.map(picture));
     const words = FAULTS.map(([text, test]) => [text, queries.filter((_, q) =>
       isWrong(cells[q]) && test(cells[q])).map(label)]);
     const empty = queries.filter((_, q) => cells[q][0].asksWord
@@ -121,8 +126,9 @@ function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
   const set = (name) => (value) => { state[name] = value; update(); };
   const box = (side, b) => line(`${side === "source" ? "Source" : "Target"} ${b + 1}`,
     state[side][b], (text) => set(side)(state[side].with(b, text)));
-  const legend = [[MAY_ATTEND, "may attend"], [HIDDEN, "hidden"]].map(([colour, text]) =>
-    make("span", {}, make("i", { style: `background: rgb(${colour})` }), text));
+  const legend = [[MAY_ATTEND, "may attend"], [HIDDEN, "hidden"]].map(
+    ([colour, text]) => make("span", {},
+      make("i", { style: `background: rgb(${colour})` }), text));
   root.append(
     make("div", { class: "c-row c-inputs" }, box("source", 0), box("target", 0)),
     make("div", { class: "c-row c-inputs" }, box("source", 1), box("target", 1)),
@@ -130,7 +136,7 @@ function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
       choice("Attention", ATTENTIONS.map(({ name }) => name), 0, set("attention")),
       choice("The code", CODES.map(({ name }) => name), 0, set("code")),
       tick("pad at the left", false, set("atLeft"))),
-    wrong, says, make("p", { class: "c-legend" }, legend, "rows ask, columns are asked"),
-    views);
+    wrong, says,
+    make("p", { class: "c-legend" }, legend, "rows ask, columns are asked"), views);
   update();
 }

@@ -27,6 +27,9 @@ function draw(root, { d_model, max_len, t, s },
   const state = { layout: 0, pair: Math.min(4, n - 1), t, s, k: 0 };
   const says = make("output", { class: "c-says" });
   const numbers = make("tbody");
+  const head = make("thead", {}, make("tr", {},
+    ["feature", "row of t", "row of s", "product"].map((name) =>
+      make("th", { scope: "col" }, name))));
 
   /* Pictures are stretched to their box, strokes are not: a dot is a stroke without
      length. */
@@ -57,7 +60,8 @@ function draw(root, { d_model, max_len, t, s },
     const layout = LAYOUTS[state.layout], { pair } = state;
     const timescale = timescalesOf(layout, d_model)[pair];
     const wavelength = 2 * Math.PI * timescale;
-    const columns = layout === "interleaved" ? [2 * pair, 2 * pair + 1] : [pair, n + pair];
+    const columns = layout === "interleaved"
+      ? [2 * pair, 2 * pair + 1] : [pair, n + pair];
     const [first, second] = [state.t + state.k, state.s + state.k];
     const rows = [first, second].map((position) => encode(position, layout, d_model));
     const likeness = upTo(max_len).map((distance) => timescalesOf(layout, d_model)
@@ -145,17 +149,15 @@ function draw(root, { d_model, max_len, t, s },
     make("div", { class: "c-row c-inputs" },
       choice("Layout", LAYOUTS, 0, set("layout")), place("pair", "Pair", n - 1)),
     make("div", { class: "c-row c-inputs" }, places.t, places.s,
-      place("k", "Move both on by", max_len - half)),
+      place("k", "Move both by", max_len - half)),
     make("div", { class: "c-waves" },
       box("The table, a row for each position", table),
-      box("The pair: sine, cosine (dashed), one wavelength (bar)", wave, "position"),
-      box("The pair as hands: cosine to the right, sine upwards", clock),
+      box("The pair: sine, cosine (dashed), wavelength (bar)", wave, "position"),
+      box("The pair as hands: cosine right, sine up", clock),
       box(`Dot product of two rows, at most ${n}`, dots, "distance")),
     says,
     make("details", { class: "c-numbers" }, make("summary", {}, "The numbers"),
       make("div", { class: "c-scroll", tabindex: 0, role: "region",
-        "aria-label": "The two rows" }, make("table", {}, make("thead", {}, make("tr", {},
-        ["feature", "row of t", "row of s", "product"].map((name) =>
-          make("th", { scope: "col" }, name)))), numbers))));
+        "aria-label": "The two rows" }, make("table", {}, head, numbers))));
   update();
 }

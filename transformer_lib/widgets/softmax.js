@@ -34,9 +34,9 @@ function draw(root, { words, scores, widths, d_k }, { make, slider, tick, line }
     const most = weights.indexOf(Math.max(...weights));
     /* The largest entry of softmax's Jacobian, w_i (1 - w_i), is the winner's. */
     const slope = weights[most] * (1 - weights[most]);
-    says.textContent = `“${wordOf(most)}” has the largest weight, `
-      + `${weights[most].toFixed(3)}. When a divided score moves a little, its weight `
-      + `moves by at most ${slope.toFixed(4)} of that, where 0.25 is the best there is`
+    says.textContent = `“${wordOf(most)}” gets a weight of `
+      + `${weights[most].toFixed(3)}. A small change of a divided score moves its `
+      + `weight by at most ${slope.toFixed(4)} times as much (0.25 at best)`
       + (slope < 0.01 ? ": the softmax is saturated." : ".");
   }
 
