@@ -1,12 +1,17 @@
 // Mends what the theme gets wrong for readers who do not see the page: an aria-label
 // hides the words that stand on a button or a summary, a picture's title counts as such
-// a word, and the bibliography is a list without items.
+// a word, what opens a part of the contents has no name, and the bibliography is a list
+// without items.
 document.addEventListener("DOMContentLoaded", () => {
   const named = "summary[aria-label], .search-button-field[aria-label]";
   for (const part of document.querySelectorAll(named)) part.removeAttribute("aria-label");
   for (const icon of document.querySelectorAll(".theme-switch")) {
     icon.removeAttribute("title");
     icon.querySelector("title")?.remove();
+  }
+  for (const part of document.querySelectorAll("nav li > a + details > summary")) {
+    const over = part.parentElement.previousElementSibling;
+    part.setAttribute("aria-label", `Pages of: ${over.textContent.trim()}`);
   }
   for (const item of document.querySelectorAll("[role=list] > [role=doc-biblioentry]")) {
     item.setAttribute("role", "listitem");
