@@ -161,7 +161,8 @@ def test_the_source_beside_it_shows_what_wrote_the_newest_token(show):
 
 
 def test_it_plays_to_the_end_and_can_be_halted(show, tab):
-    tab.clock.install()
+    tab.clock.install(time=0)
+    tab.clock.pause_at(1000)  # from now on it goes only when told
     control = show(beam_control(STEPS, pieces))
     press(control, "Play")
     assert says(control).startswith("Step 2")
