@@ -231,8 +231,10 @@ def test_steps_that_do_not_follow_are_refused():
 
 
 def test_weights_that_do_not_fit_the_steps_are_refused():
-    with pytest.raises(ValueError, match="as many, got 3 and 4"):
+    with pytest.raises(ValueError, match=r"as many as .* got 3 and 4"):
         beam_control(STEPS, pieces, SOURCE, WEIGHTS[1:])
+    with pytest.raises(ValueError, match="none without a source, got 4 and 4"):
+        beam_control(STEPS, pieces, weights=WEIGHTS)
     with pytest.raises(ValueError, match=r"step 2 .*\(2, 2\), got \(1, 2\)"):
         beam_control(STEPS, pieces, SOURCE, [WEIGHTS[0][:1]] * 4)
     with pytest.raises(ValueError, match=r"step 1 .*\(1, 1\), got \(1, 2\)"):

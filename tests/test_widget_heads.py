@@ -164,6 +164,8 @@ def test_maps_that_do_not_fit_the_tokens_are_refused(maps, name):
 def test_maps_of_something_else_are_refused(maps):
     with pytest.raises(ValueError, match="an encoder or a decoder, got 'attention'"):
         heads_control(maps | {"attention": maps[CROSS]}, SOURCE, TARGET)
+    with pytest.raises(ValueError, match="has the model run"):
+        heads_control({}, SOURCE, TARGET)
 
 
 @pytest.mark.parametrize(("source", "target"), [(SOURCE[:1], TARGET), ([], [])])

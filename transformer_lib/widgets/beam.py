@@ -37,9 +37,10 @@ def beam_control(
     """
     if not steps:
         raise ValueError("steps must hold at least one step, got 0")
-    if source and len(weights) != len(steps):
+    if len(weights) != (len(steps) if source else 0):
         raise ValueError(
-            f"weights and steps must be as many, got {len(weights)} and {len(steps)}"
+            "weights must be as many as steps, and none without a source, "
+            f"got {len(weights)} and {len(steps)}"
         )
     width = max(sum(not each.ended for each in step) for step in steps)
     root = {"token": "BOS", "text": "", "parent": None, "step": 0, "row": 0}

@@ -38,14 +38,16 @@ def heads_control(
         hundredths.
 
     Raises:
-        ValueError: If a map is of no layer of an encoder or a decoder, or its shape is
-            not that of the tokens.
+        ValueError: If there is no map, or one is of no layer of an encoder or a decoder,
+            or its shape is not that of the tokens.
     """
     if len(source) != len(target) or not source:
         raise ValueError(
             "source and target must be as many, at least one each, "
             f"got {len(source)} and {len(target)}"
         )
+    if not maps:
+        raise ValueError("maps must hold a layer, got none: has the model run?")
     tokens = {"source": source, "target": [each[:-1] for each in target]}
     layers = {kind: matching(maps, pattern) for kind, (pattern, *_) in KINDS.items()}
     if unknown := maps.keys() - {name for names in layers.values() for name in names}:
