@@ -38,7 +38,7 @@ def heads_control(
         hundredths.
 
     Raises:
-        ValueError: If there is no map, or one is of no layer of an encoder or a decoder,
+        ValueError: If there is no map, one is of no layer of an encoder or a decoder,
             or its shape is not that of the tokens.
     """
     if len(source) != len(target) or not source:
