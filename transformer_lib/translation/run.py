@@ -48,12 +48,12 @@ PRESETS: dict[str, Recipe] = {
         "num_heads": 4,
         "d_ff": 256,
         "num_layers": 4,
-        "dropout": 0.3,
+        "dropout": 0.15,
         "norm_first": True,
-        "epochs": 48,
+        "epochs": 24,
         "warmup_steps": 1000,
-        "average": 10,
-        "patience": 10,
+        "average": 8,
+        "patience": 8,
     },
 }
 
