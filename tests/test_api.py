@@ -50,13 +50,13 @@ def test_every_module_class_and_function_has_a_place_in_the_reference(name, docu
         and value.__module__ == name
         and not member.startswith("_")
     }
-    assert expected <= documented
+    missing = expected - documented
+    assert not missing, f"put them on a page, book/api_*.md: {sorted(missing)}"
 
 
 def test_every_module_is_listed_in_the_overview():
     listed = (BOOK / "api.md").read_text(encoding="utf-8").split()
-    packages = {"transformer_lib.data", "transformer_lib.widgets"}  # hold modules only
-    assert set(public_modules()) - set(listed) == packages
+    assert set(public_modules()) <= set(listed)
 
 
 # -- Links from code -----------------------------------------------------------------

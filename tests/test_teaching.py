@@ -1,0 +1,17 @@
+"""The page for teachers says of each chapter what the chapter says of itself."""
+
+import re
+
+from book_files import BOOK, NOTEBOOKS, read_notebook, source
+
+PAGE = (BOOK / "teaching.md").read_text(encoding="utf-8")
+
+
+def test_every_chapter_is_listed_with_the_minutes_that_it_names():
+    minutes = {}
+    for numbers, time in re.findall(r"^\| ([\d, ]+) \| (\d+)", PAGE, re.MULTILINE):
+        minutes |= dict.fromkeys(map(int, numbers.split(",")), time)
+    for path in NOTEBOOKS:
+        number = int(path.name[:2])
+        text = "\n".join(source(cell) for cell in read_notebook(path)["cells"])
+        assert minutes.get(number) == re.search(r"\*\*Time\*\* (\d+)", text)[1], number
