@@ -175,10 +175,11 @@ function draw(root, { examples }, kit) {
   }
 
   const input = typed.querySelector("input");
-  const submit = (event) => { event.preventDefault(); run(); };
+  input.addEventListener("keydown", ({ key, isComposing }) => {
+    if (key === "Enter" && !isComposing) run(); /* Jupyter lets no form be submitted */
+  });
   root.append(
-    make("form", { class: "c-row c-inputs", submit }, typed,
-      make("button", { type: "submit" }, "Translate"),
+    make("div", { class: "c-row c-inputs" }, typed, button("Translate", run),
       choice("Search", SEARCHES.map(([name]) => name), state.search, (i) => {
         state.search = i;
         if (shown) run();
