@@ -4,6 +4,7 @@ The articles of all pages are joined into one page, so that a link from one chap
 another leads to a place on paper, and Chromium prints that page once.
 """
 
+import io
 import os
 import shutil
 import sys
@@ -14,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 import lxml.html
 from lxml.html import HtmlElement, builder
 from playwright.sync_api import sync_playwright
+from pypdf import PdfWriter
+from pypdf.generic import NameObject, TextStringObject
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -68,8 +71,19 @@ def print_book(html: Path, target: Path, only: set[str] | None = None) -> None:
             browser.close()
     finally:
         joined.unlink(missing_ok=True)
+    document = PdfWriter(clone_from=io.BytesIO(printed))
+    mend(document.outline)
     with whole_file(target) as unfinished:
-        unfinished.write_bytes(printed)
+        document.write(unfinished)
+
+
+def mend(outline: list) -> None:
+    """Say a title once: Chromium says those twice that it moved to the next page."""
+    for item in outline:
+        if isinstance(item, list):
+            mend(item)
+        elif item.title == 2 * (once := item.title[: len(item.title) // 2]):
+            item.node[NameObject("/Title")] = TextStringObject(once)
 
 
 def join(folder: Path, only: set[str] | None = None) -> str:

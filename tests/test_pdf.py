@@ -5,7 +5,7 @@ import sys
 import lxml.html
 import pytest
 from book_files import HTML, ROOT
-from pypdf import PdfReader
+from pypdf import PdfReader, PdfWriter
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -76,6 +76,19 @@ def test_pages_follow_the_contents_and_links_lead_within_the_paper(small, tmp_pa
     titles = [item.title for item in reader.outline if not isinstance(item, list)]
     assert titles == ["The book", "1. One", "2. Two"]
     assert [text.split()[-1] for text in texts] == ["1", "2", "3"]
+
+
+def test_a_title_that_was_written_twice_is_said_once(tmp_path):
+    document = PdfWriter()
+    document.add_blank_page(100, 100)
+    chapter = document.add_outline_item("3. Attention", 0)
+    for title in ("ProofProof", "Summary"):
+        document.add_outline_item(title, 0, parent=chapter)
+    pdf.mend(document.outline)
+    document.write(tmp_path / "book.pdf")
+    first, rest = PdfReader(tmp_path / "book.pdf").outline
+    assert first.title == "3. Attention"
+    assert [item.title for item in rest] == ["Proof", "Summary"]
 
 
 def test_a_long_line_goes_on_in_the_next_one(small, tmp_path):
