@@ -5,6 +5,7 @@ another leads to a place on paper, and Chromium prints that page once.
 """
 
 import io
+import logging
 import os
 import shutil
 import sys
@@ -16,7 +17,7 @@ import lxml.html
 from lxml.html import HtmlElement, builder
 from playwright.sync_api import sync_playwright
 from pypdf import PdfWriter
-from pypdf.generic import NameObject, TextStringObject
+from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -72,18 +73,20 @@ def print_book(html: Path, target: Path, only: set[str] | None = None) -> None:
     finally:
         joined.unlink(missing_ok=True)
     document = PdfWriter(clone_from=io.BytesIO(printed))
-    mend(document.outline)
+    mend(document.root_object.get("/Outlines"))
     with whole_file(target) as unfinished:
         document.write(unfinished)
 
 
-def mend(outline: list) -> None:
+def mend(entry: DictionaryObject | None) -> None:
     """Say a title once: Chromium says those twice that it moved to the next page."""
-    for item in outline:
-        if isinstance(item, list):
-            mend(item)
-        elif item.title == 2 * (once := item.title[: len(item.title) // 2]):
-            item.node[NameObject("/Title")] = TextStringObject(once)
+    while entry is not None:
+        entry = entry.get_object()
+        title = entry.get("/Title", "")
+        if title and title == 2 * (once := title[: len(title) // 2]):
+            entry[NameObject("/Title")] = TextStringObject(once)
+        mend(entry.get("/First"))
+        entry = entry.get("/Next")
 
 
 def join(folder: Path, only: set[str] | None = None) -> str:
@@ -169,5 +172,6 @@ def as_text(element: HtmlElement) -> str:
 
 if __name__ == "__main__":
     target = ROOT / "_build" / "the-transformer-line-by-line.pdf"
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it counts objects otherwise
     print_book(ROOT / "_build" / "html", target)
     print(f"The PDF is at {target}, {target.stat().st_size / 1e6:.0f} MB")

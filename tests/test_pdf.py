@@ -80,11 +80,11 @@ def test_pages_follow_the_contents_and_links_lead_within_the_paper(small, tmp_pa
 
 def test_a_title_that_was_written_twice_is_said_once(tmp_path):
     document = PdfWriter()
-    document.add_blank_page(100, 100)
-    chapter = document.add_outline_item("3. Attention", 0)
+    document.add_blank_page(width=100, height=100)
+    chapter = document.add_outline_item(title="3. Attention", page_number=0)
     for title in ("ProofProof", "Summary"):
-        document.add_outline_item(title, 0, parent=chapter)
-    pdf.mend(document.outline)
+        document.add_outline_item(title=title, page_number=0, parent=chapter)
+    pdf.mend(document.root_object["/Outlines"])
     document.write(tmp_path / "book.pdf")
     first, rest = PdfReader(tmp_path / "book.pdf").outline
     assert first.title == "3. Attention"
