@@ -15,7 +15,7 @@ from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.decoding import beam_search
 from transformer_lib.inspection import record_attention
-from transformer_lib.javascript import FILES, source
+from transformer_lib.javascript import FILES, excerpt, source
 from transformer_lib.javascript.weights import (
     dequantize,
     from_script,
@@ -122,6 +122,32 @@ def test_what_is_no_script_of_ours_is_refused():
 def test_a_model_that_the_javascript_does_not_know_is_refused(changes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         to_script(small_translator(**changes))
+
+
+# -- Excerpts for the page -----------------------------------------------------------
+
+
+def test_an_excerpt_is_whole_and_as_it_stands_in_the_file():
+    shown = excerpt("decoding.js", "function lengthLimit", "function lengthPenalty")
+    lines = source("decoding.js").splitlines()
+    first = lines.index("function lengthLimit(model, src, maxLen = src.length + 50) {")
+    assert shown.first == first + 1
+    assert shown.code == "\n".join(lines[first : first + 7])
+    assert shown.code.endswith("** alpha;\n}")
+    assert f"`decoding.js`, from line {first + 1}" in shown._repr_markdown_()
+
+
+def test_a_method_and_a_constant_are_found_without_their_indentation():
+    assert excerpt("tokenizer.js", "clean(text)").code.startswith(
+        "clean(text) {\n  ret"
+    )
+    assert excerpt("tokenizer.js", "const SPACES").code.count("\n") == 0
+
+
+@pytest.mark.parametrize("start", ["forward(x)", "nothing"])
+def test_a_start_that_is_not_that_of_one_line_is_refused(start):
+    with pytest.raises(ValueError, match=f"got '{re.escape(start)}', which begins"):
+        excerpt("transformer.js", start)
 
 
 # -- The model -----------------------------------------------------------------------

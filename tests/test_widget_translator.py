@@ -118,9 +118,9 @@ def test_probabilities_and_weights_are_those_of_pytorch(control, script):
         return pytest.approx(numbers(control.locator(".c-pieces small")), abs=0.0051)
 
     assert cross.mean(dim=(0, 1))[0].tolist() == seen()
-    control.get_by_label("layers").select_option("layer 1")
+    control.get_by_label("Layer").select_option("layer 1")
     assert cross[1].mean(dim=0)[0].tolist() == seen()
-    control.get_by_label("heads").select_option("head 0")
+    control.get_by_label("Head").select_option("head 0")
     assert cross[1, 0, 0].tolist() == seen()
     control.get_by_text("All tokens as a table").click()
     row = control.get_by_role("row").nth(3).locator("td")

@@ -152,14 +152,14 @@ function draw(root, { examples }, kit) {
         make("span", {}, sentence)));
     }
 
-    function part(name, count) {
+    function part(label, name, count) {
       const names = Array.from({ length: count }, (_, i) => `${name} ${i}`);
-      return choice(`${name}s`, [`the mean of all ${count}`, ...names], state[name],
-        (i) => {
-          state[name] = i;
-          drawWeights();
-          look(state.token);
-        });
+      const choices = [`the mean of all ${count}`, ...names];
+      return choice(label, choices, state[name], (i) => {
+        state[name] = i;
+        drawWeights();
+        look(state.token);
+      });
     }
 
     result.replaceChildren(
@@ -169,7 +169,7 @@ function draw(root, { examples }, kit) {
       tokens,
       make("p", { class: "c-hint" }, "What it looked at to write that token:"), seen);
     more.replaceChildren(make("div", { class: "c-row c-inputs" },
-      part("layer", cross.length), part("head", cross[0].length)), table);
+      part("Layer", "layer", cross.length), part("Head", "head", cross[0].length)), table);
     drawWeights();
     look(state.token);
   }
