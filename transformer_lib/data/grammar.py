@@ -15,6 +15,8 @@ from transformer_lib.checks import require_not_negative, require_positive
 
 
 class Noun(NamedTuple):
+    """A noun in both languages, and what kind of thing it is."""
+
     singular: str
     plural: str
     german: str
@@ -24,6 +26,8 @@ class Noun(NamedTuple):
 
 
 class Verb(NamedTuple):
+    """A verb in both languages, and the objects that it takes."""
+
     base: str
     third: str
     participle: str

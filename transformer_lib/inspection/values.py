@@ -103,6 +103,7 @@ def short(value: Any, depth: int = 2) -> str:
 
 
 def sizes(shape: tuple[int, ...]) -> str:
+    """Write a shape as text: 2 × 3."""
     return " × ".join(map(str, shape)) if shape else "one number"
 
 
