@@ -272,26 +272,29 @@ def test_the_browser_and_pytorch_write_the_same_sentences(
     assert len(different) <= TIES, different
 
 
-def test_beam_search_finds_the_same_hypotheses_with_the_same_scores(ours, theirs):
+@pytest.mark.parametrize("max_len", [6, 10, 40])
+def test_beam_search_finds_the_same_hypotheses_with_the_same_scores(
+    ours, theirs, max_len
+):
     src = [*theirs.tokenizer.encode(CAPTIONS[0]), theirs.tokenizer.eos_id]
-    options = {"max_len": 6, "alpha": 1.5}  # some are cut off there
     ids = {"bos_id": theirs.tokenizer.bos_id, "eos_id": theirs.tokenizer.eos_id}
     steps = []
     [expected] = beam_search(
         theirs.model,
         torch.tensor([src]),
         beam_size=3,
+        alpha=1.5,
+        max_len=max_len,
         on_step=lambda step: steps.append(step[0]),
-        **options,
         **ids,
     )
     found, found_steps = ours.evaluate(
-        """(src) => {
+        """([src, maxLen]) => {
           const steps = [], onStep = (step) => steps.push(step);
-          const options = { maxLen: 6, alpha: 1.5, beamSize: 3, bosId: 1, eosId: 2 };
+          const options = { maxLen, alpha: 1.5, beamSize: 3, bosId: 1, eosId: 2 };
           return [beamSearch(ours.model, src, { ...options, onStep }), steps];
         }""",
-        src,
+        [src, max_len],
     )
     assert len(found_steps) == len(steps)
     for ours_, theirs_ in zip([found, *found_steps], [expected, *steps], strict=True):
