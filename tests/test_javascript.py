@@ -272,9 +272,9 @@ def test_the_browser_and_pytorch_write_the_same_sentences(
     assert len(different) <= TIES, different
 
 
-@pytest.mark.parametrize("max_len", [6, 10, 40])
+@pytest.mark.parametrize(("max_len", "alpha"), [(6, 1.5), (9, 30.0), (40, 1.5)])
 def test_beam_search_finds_the_same_hypotheses_with_the_same_scores(
-    ours, theirs, max_len
+    ours, theirs, max_len, alpha
 ):
     src = [*theirs.tokenizer.encode(CAPTIONS[0]), theirs.tokenizer.eos_id]
     ids = {"bos_id": theirs.tokenizer.bos_id, "eos_id": theirs.tokenizer.eos_id}
@@ -283,18 +283,18 @@ def test_beam_search_finds_the_same_hypotheses_with_the_same_scores(
         theirs.model,
         torch.tensor([src]),
         beam_size=3,
-        alpha=1.5,
+        alpha=alpha,
         max_len=max_len,
         on_step=lambda step: steps.append(step[0]),
         **ids,
     )
     found, found_steps = ours.evaluate(
-        """([src, maxLen]) => {
+        """([src, maxLen, alpha]) => {
           const steps = [], onStep = (step) => steps.push(step);
-          const options = { maxLen, alpha: 1.5, beamSize: 3, bosId: 1, eosId: 2 };
+          const options = { maxLen, alpha, beamSize: 3, bosId: 1, eosId: 2 };
           return [beamSearch(ours.model, src, { ...options, onStep }), steps];
         }""",
-        [src, max_len],
+        [src, max_len, alpha],
     )
     assert len(found_steps) == len(steps)
     for ours_, theirs_ in zip([found, *found_steps], [expected, *steps], strict=True):
