@@ -30,6 +30,7 @@ test: book ## check the style, run every test and every notebook
 	$(BIN)/pytest
 
 lab: $(READY) ## open the notebooks in JupyterLab
+	@$(BIN)/python -m transformer_lib.javascript models/multi30k-en-de book/_static/made/translator.js
 	$(BIN)/jupyter-lab --notebook-dir=book
 
 serve: book ## serve the pages on this computer alone

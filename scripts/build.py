@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 
 # A change here changes what a cell gives: execute all chapters again.
-EXECUTED_WITH = ["transformer_lib", "_ext", "_config.yml", "requirements.txt"]
+EXECUTED_WITH = ["transformer_lib", "models", "experiments", "_ext", "_config.yml"]
+EXECUTED_WITH += ["requirements.txt"]
 # A change here changes pages whose own source is the same: render all of them again.
 RENDERED_WITH = ["_toc.yml", "book/_static", "book/references.bib"]
 COMPLAINT = re.compile(r"^.*?(?:WARNING|ERROR|CRITICAL): .*$", re.MULTILINE)

@@ -30,11 +30,13 @@ CORE = [
 WIDE, NARROW = 1400, 400
 SOURCES = [f"book/{path.stem}.html" for path in [*NOTEBOOKS, *BOOK.glob("*.md")]]
 FRONT = "index.html"  # sends the reader to the introduction at once
+CODE = "_modules"  # the library's source as pages, all made alike: two stand for them
 BUILT = [
     path.relative_to(HTML).as_posix()
     for path in HTML.rglob("*.html")
-    if "_static" not in path.parts
+    if not {"_static", CODE}.intersection(path.parts)
 ]
+BUILT += [f"{CODE}/index.html", f"{CODE}/transformer_lib/attention.html"]
 PAGES = sorted({*SOURCES, *BUILT} - {FRONT})
 MB = 1_000_000
 
