@@ -1,7 +1,7 @@
 // Mends what the theme gets wrong for readers who do not see the page: an aria-label
 // hides the words that stand on a button or a summary, a picture's title counts as such
-// a word, what opens a part of the contents has no name, and the bibliography is a list
-// without items.
+// a word, what opens a part of the contents has no name, the bibliography is a list
+// without items, and the list of source pages holds lists that are in no item.
 document.addEventListener("DOMContentLoaded", () => {
   const named = "summary[aria-label], .search-button-field[aria-label]";
   for (const part of document.querySelectorAll(named)) part.removeAttribute("aria-label");
@@ -15,6 +15,9 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   for (const item of document.querySelectorAll("[role=list] > [role=doc-biblioentry]")) {
     item.setAttribute("role", "listitem");
+  }
+  for (const list of document.querySelectorAll("article ul > ul")) {
+    list.previousElementSibling.append(list);
   }
 });
 
