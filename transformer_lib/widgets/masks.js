@@ -58,7 +58,7 @@ function label(token) {
 
 function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
   const state = { source: src, target: tgt, attention: 0, code: 0, atLeft: false };
-  const views = make("div");
+  const views = make("div", { class: "c-sentences" });
   const says = make("output", { class: "c-says" });
   const wrong = make("p", { class: "c-wrong", role: "alert" });
 
