@@ -73,7 +73,10 @@ function draw(root, { examples }, kit) {
   let translator, shown, isBusy = false;
   const says = make("output", { class: "c-says" });
   const result = make("div"), more = make("div");
-  const typed = line("English", examples[0], (text) => { state.sentence = text; });
+  const typed = line("English", examples[0], (text) => {
+    state.sentence = text;
+    if (shown) says.textContent = "Above is the last sentence. Press Enter for this one.";
+  });
 
   async function run() {
     if (isBusy) return;
@@ -91,7 +94,7 @@ function draw(root, { examples }, kit) {
 
   async function work() {
     if (!translator) {
-      says.replaceChildren("Loading the weights, about 2 MB … ",
+      says.replaceChildren("Loading the weights, some 3 MB … ",
         make("progress", { "aria-label": "Loading" }));
       translator = await loadTranslator(make);
     }
@@ -191,5 +194,5 @@ function draw(root, { examples }, kit) {
       }))),
     result, says, more);
   says.textContent = "Nothing is loaded yet. The first translation fetches the "
-    + "weights, about 2 MB; after that the page needs no network.";
+    + "weights, some 3 MB; after that the page needs no network.";
 }
