@@ -8,8 +8,8 @@ It takes the model in `models/multi30k-en-de` and replaces both tables. Nothing 
 should run meanwhile, or the milliseconds mean little.
 """
 
-import shutil
 import statistics
+import sys
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -22,6 +22,10 @@ from transformer_lib.translation import Translator
 from transformer_lib.translation.run import measure
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "scripts"))
+
+from chromium import launch  # noqa: E402
+
 BLEU = ROOT / "experiments/multi30k/compression.csv"
 BROWSER = ROOT / "experiments/multi30k/browser.csv"
 BEAMS = {"greedy": 1, "beam 5": 5}
@@ -56,11 +60,9 @@ def main() -> None:
 
 def in_browser(script: str, packed: Translator, captions: list[str]) -> list[dict]:
     """Translate in Chromium; compare with PyTorch, which has the same weights."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
     rows = []
     with sync_playwright() as playwright:
-        options = {"executable_path": program, "args": ["--no-sandbox"]}
-        chromium = playwright.chromium.launch(**options)
+        chromium = launch(playwright)
         page = chromium.new_page()
         for name in FILES:
             page.add_script_tag(content=source(name))

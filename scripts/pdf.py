@@ -6,14 +6,13 @@ another leads to a place on paper, and Chromium prints that page once.
 
 import io
 import logging
-import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import lxml.html
+from chromium import launch
 from lxml.html import HtmlElement, builder
 from playwright.sync_api import sync_playwright
 from pypdf import PdfWriter
@@ -24,7 +23,6 @@ sys.path.insert(0, str(ROOT))
 
 from transformer_lib.files import whole_file  # noqa: E402
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FOOTER = """<div style="width: 100%; text-align: center; font: 8px sans-serif">
 <span class="pageNumber"></span></div>"""
 MARGIN = {"top": "16mm", "bottom": "16mm", "left": "16mm", "right": "16mm"}
@@ -41,19 +39,11 @@ def print_book(html: Path, target: Path, only: set[str] | None = None) -> None:
     folder = html / "book"
     if not (folder / "intro.html").is_file():
         raise SystemExit("There are no pages yet: run `make book` first.")
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        raise SystemExit("The PDF needs Chromium; on Debian: apt install chromium")
-    as_root = getattr(os, "geteuid", lambda: 1)() == 0  # it has no sandbox for root
-    joined = (
-        folder / ".joined.html"
-    )  # beside the others, so that its pictures are found
+    joined = folder / ".joined.html"  # so that it finds the pictures of the others
     try:
         joined.write_text(join(folder, only), encoding="utf-8")
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=program, args=["--no-sandbox"] * as_root
-            )
+            browser = launch(playwright)
             page = browser.new_page(color_scheme="light")
             page.set_default_timeout(0)  # it takes as long as it takes
             page.goto(joined.as_uri())

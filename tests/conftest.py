@@ -1,16 +1,18 @@
 import functools
 import http.server
-import os
-import shutil
+import sys
 import threading
 from urllib.parse import urlsplit
 
 import pytest
 import torch
-from book_files import HTML
+from book_files import HTML, ROOT
 from playwright.sync_api import sync_playwright
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+sys.path.append(str(ROOT / "scripts"))
+
+from chromium import launch
+
 OFFLINE = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 
@@ -40,14 +42,9 @@ def server():
 
 @pytest.fixture(scope="module")
 def browser():
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if program is None:
-        pytest.fail("the page tests need Chromium; on Debian: apt install chromium")
-    options = [f"--host-resolver-rules={OFFLINE}", "--disable-background-networking"]
-    if getattr(os, "geteuid", lambda: 1)() == 0:
-        options.append("--no-sandbox")  # Chromium has no sandbox for root
+    options = f"--host-resolver-rules={OFFLINE}", "--disable-background-networking"
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=options)
+        chromium = launch(playwright, *options)
         yield chromium
         chromium.close()
 
@@ -68,6 +65,19 @@ def tab(browser):
     )
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def show(tab):
+    """Show a control on a page of its own, twice, and give the second."""
+
+    def show(control):
+        html = control._repr_html_()
+        tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
+        return tab.locator(".control").last
+
+    yield show
+    assert tab.faults == []
 
 
 def is_elsewhere(url):

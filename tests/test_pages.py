@@ -102,11 +102,22 @@ def has_anchor(path, anchor):
     )
 
 
-def test_every_link_within_the_book_leads_somewhere(page):
+def assert_links_lead_somewhere(page):
     for file, anchor in local_targets(page):
         assert file.is_file(), file
         if anchor and file.suffix == ".html":
             assert has_anchor(file, anchor), f"{file.name}#{anchor}"
+
+
+def test_every_link_within_the_book_leads_somewhere(page):
+    assert_links_lead_somewhere(page)
+
+
+def test_every_link_of_the_pages_with_the_source_leads_somewhere():
+    pages = sorted((HTML / CODE).rglob("*.html"))
+    assert len(pages) > 2
+    for page in pages:
+        assert_links_lead_somewhere(page)
 
 
 def test_the_front_door_leads_to_the_introduction():

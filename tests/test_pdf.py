@@ -110,7 +110,7 @@ def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
 
 
 def test_without_chromium_the_package_is_named(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(pdf.shutil, "which", lambda program: None)
+    monkeypatch.setattr("shutil.which", lambda program: None)
     with pytest.raises(SystemExit, match="apt install chromium"):
         pdf.print_book(small, tmp_path / "book.pdf")
 

@@ -45,19 +45,6 @@ def pieces(ids):
     return [WORDS[i] for i in ids]
 
 
-@pytest.fixture
-def show(tab):
-    """Show a control on a page of its own, twice, and give the second."""
-
-    def show(control):
-        html = control._repr_html_()
-        tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
-        return tab.locator(".control").last
-
-    yield show
-    assert tab.faults == []
-
-
 def seen(control):
     """The boxes of the tree that are shown, as "word probability"."""
     boxes = control.locator(".c-pick label:visible").all_inner_texts()

@@ -28,19 +28,6 @@ def maps():
     return maps
 
 
-@pytest.fixture
-def show(tab):
-    """Show a control on a page of its own, twice, and give the second."""
-
-    def show(control):
-        html = control._repr_html_()
-        tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
-        return tab.locator(".control").last
-
-    yield show
-    assert tab.faults == []
-
-
 def says(control):
     return control.locator(".c-says").inner_text()
 

@@ -16,12 +16,8 @@ RIGHT_GRID = {ENCODER: "padding", DECODER: "padding & causal", CROSS: "padding"}
 
 
 @pytest.fixture
-def lab(tab):
-    """The laboratory on a page of its own, twice, and the second."""
-    html = mask_control(SRC, TGT)._repr_html_()
-    tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
-    yield tab.locator(".control").last
-    assert tab.faults == []
+def lab(show):
+    return show(mask_control(SRC, TGT))
 
 
 def choose(lab, attention=None, code=None):

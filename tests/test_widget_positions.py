@@ -13,12 +13,8 @@ CLOSE = {"rtol": 0, "atol": 1e-6}
 
 
 @pytest.fixture
-def control(tab):
-    """The control on a page of its own, twice, and the second."""
-    html = positions_control(d_model=32, max_len=64, positions=(4, 11))._repr_html_()
-    tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
-    yield tab.locator(".control").last
-    assert tab.faults == []
+def control(show):
+    return show(positions_control(d_model=32, max_len=64, positions=(4, 11)))
 
 
 def move(control, name, value):

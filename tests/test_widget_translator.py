@@ -115,7 +115,7 @@ def test_probabilities_and_weights_are_those_of_pytorch(control, script):
     assert found == pytest.approx((100 * shares).tolist(), abs=0.51)
 
     def seen():
-        return pytest.approx(numbers(control.locator(".c-pieces small")), abs=0.0051)
+        return pytest.approx(numbers(control.locator(".c-tokens small")), abs=0.0051)
 
     assert cross.mean(dim=(0, 1))[0].tolist() == seen()
     control.get_by_label("Layer").select_option("layer 1")

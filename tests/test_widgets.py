@@ -9,19 +9,6 @@ from transformer_lib.widgets.softmax import softmax_control
 WORDS, SCORES = ["the", "cat", "reads"], [1.0, 3.0, 2.0]
 
 
-@pytest.fixture
-def show(tab):
-    """Show a control on a page of its own, twice, and give the second."""
-
-    def show(control):
-        html = control._repr_html_()
-        tab.set_content(f"<!doctype html><html lang='en'><body>{html}{html}</body>")
-        return tab.locator(".control").last
-
-    yield show
-    assert tab.faults == []
-
-
 def column(control, number):
     cells = control.locator(f".c-bars td:nth-of-type({number})").all_inner_texts()
     return [float(text) for text in cells if text]

@@ -99,8 +99,8 @@ function draw(root, { nodes, source, looks }, kit) {
       const most = weights.indexOf(Math.max(...weights));
       told += ` To write ${token}, it looks most at ${source[most]},`
         + ` ${(weights[most] / 100).toFixed(2)}.`;
-      looked.append(make("p", {}, `To write ${token}, it looks at`), make("div",
-        { class: "c-tokens" }, source.map((word, i) => paint(make("span",
+      looked.append(make("p", { class: "c-hint" }, `To write ${token}, it looks at`),
+        make("div", { class: "c-tokens" }, source.map((word, i) => paint(make("span",
           { class: "c-token" }, word, make("small", {}, (weights[i] / 100).toFixed(2))),
         weightColour(weights[i] / 100)))));
     }
@@ -135,8 +135,8 @@ function draw(root, { nodes, source, looks }, kit) {
     walk(steps);
   });
   root.append(make("div", { class: "c-row c-inputs" }, back, next, play,
-    make("span", { class: "c-beam-note" }, "keys: ← → a step, ↑ ↓ another hypothesis")),
-  scroll, make("p", { class: "c-beam-note" }, "A box is a token, with the probability of "
+    make("span", { class: "c-hint" }, "keys: ← → a step, ↑ ↓ another hypothesis")),
+  scroll, make("p", { class: "c-hint" }, "A box is a token, with the probability of "
     + "the sentence up to it. Dashed: dropped. Double: ended."), looked, says, found);
   root.classList.add("c-beam");
   go(1);

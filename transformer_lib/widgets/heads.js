@@ -13,7 +13,7 @@ function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
   const state = { sentence: 0, head: heads.findLast(({ head }) => head === 0), token: 1,
     back: false };
   const overview = make("div", { class: "c-heads" });
-  const lines = make("div", { class: "c-heads-lines" });
+  const lines = make("div");
   const says = make("output", { class: "c-says" });
 
   const mapOf = ({ kind, layer, head }) =>
@@ -42,7 +42,8 @@ function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
       make("small", {}, `layer ${layer}`),
       options.filter((_, i) => heads[i].kind === kind && heads[i].layer === layer));
     group.replaceChildren(...kinds.map(([kind, layers]) => make("div", {},
-      make("p", {}, KINDS[kind].title), layers.map((_, layer) => row(kind, layer)))));
+      make("p", { class: "c-hint" }, KINDS[kind].title),
+      layers.map((_, layer) => row(kind, layer)))));
     /* The keys left and right go through all heads by themselves. */
     group.addEventListener("keydown", (event) => {
       const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
@@ -75,15 +76,12 @@ function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
     const group = pick("Token", picked.map((each) => box(each)), state.token, (i) => {
       state.token = i;
       show(i);
-    });
-    [...group.children].forEach((option, i) => {
-      option.addEventListener("pointerenter", () => show(i));
-      option.addEventListener("pointerleave", () => show(state.token));
-    });
+    }, show);
     const line = make("div", { class: "c-tokens" });
     const verb = state.back ? "is looked at by" : "looks at";
-    lines.replaceChildren(make("p", {}, "Point at a token, or pick it:"), group,
-      make("p", {}, `It ${verb}:`), line);
+    lines.replaceChildren(
+      make("p", { class: "c-hint" }, "Point at a token, or pick it:"), group,
+      make("p", { class: "c-hint" }, `It ${verb}:`), line);
 
     function show(token) {
       const weights = coloured.map((_, i) => {

@@ -56,13 +56,16 @@ function button(label, pressed) {
 }
 
 /* One of several, by mouse or by arrow keys: `chosen` is the number of one, and `picked`
-   gets one. Each child is a label around its content, a text or an element. */
-function pick(label, contents, chosen, picked) {
+   gets one. `pointed` gets the one under the pointer, and when it leaves the picked one
+   again. Each child is a label around its content, a text or an element. */
+function pick(label, contents, chosen, picked, pointed = () => {}) {
   const name = `pick${Math.random()}`; /* that of no other group on the page */
-  const button = (i) => make("input",
-    { type: "radio", name, checked: i === chosen, change: () => picked(i) });
+  const button = (i) => make("input", { type: "radio", name, checked: i === chosen,
+    change: () => { chosen = i; picked(i); } });
+  const option = (content, i) => make("label", { pointerenter: () => pointed(i),
+    pointerleave: () => pointed(chosen) }, button(i), content);
   return make("div", { class: "c-pick", role: "radiogroup", "aria-label": label },
-    contents.map((content, i) => make("label", {}, button(i), content)));
+    contents.map(option));
 }
 
 /* A colour between the given ones, for a value from 0 to 1. */

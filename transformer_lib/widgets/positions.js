@@ -142,8 +142,9 @@ function draw(root, { d_model, max_len, t, s },
     if (canvas.hasPointerCapture(event.pointerId)) drag(event);
   });
 
-  const box = (caption, view, axis) => make("div", {}, make("p", {}, caption), view,
-    axis ? make("p", { class: "c-axis" }, [0, axis, max_len - 1].map((text) =>
+  const box = (caption, view, axis) => make("div", {},
+    make("p", { class: "c-hint" }, caption), view,
+    axis ? make("p", { class: "c-hint c-axis" }, [0, axis, max_len - 1].map((text) =>
       make("span", {}, String(text)))) : "");
   root.append(
     make("div", { class: "c-row c-inputs" },

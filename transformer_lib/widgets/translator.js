@@ -126,12 +126,8 @@ function draw(root, { examples }, kit) {
     const tokens = pick("German token", boxes, state.token, (t) => {
       state.token = t;
       look(t);
-    });
-    [...tokens.children].forEach((option, t) => {
-      option.addEventListener("pointerenter", () => look(t));
-      option.addEventListener("pointerleave", () => look(state.token));
-    });
-    const seen = make("div", { class: "c-pieces" });
+    }, look);
+    const seen = make("div", { class: "c-tokens" });
     const table = make("details", {}, make("summary", {}, "All tokens as a table"));
     let weights;
 
