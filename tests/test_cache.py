@@ -67,7 +67,7 @@ def projections_of(attention):
 
 def test_self_attention_step_by_step_equals_one_masked_pass(attention, x):
     expected = attention(x, x, x, causal_mask(T))
-    cache = SelfAttentionCache(max_len=T)
+    cache = SelfAttentionCache()
     steps = [attention(new, new, new, cache=cache) for new in x.split(1, dim=1)]
     assert_close(torch.cat(steps, dim=1), expected)
 
@@ -85,7 +85,7 @@ def test_cross_attention_step_by_step_equals_one_pass(
 
 def test_every_position_is_projected_once(attention, x, memory):
     counts = projections_of(attention)
-    own, source = SelfAttentionCache(T), CrossAttentionCache()
+    own, source = SelfAttentionCache(), CrossAttentionCache()
     for new in x.split(1, dim=1):
         attention(new, new, new, cache=own)
     assert counts == [1] * T
@@ -95,14 +95,12 @@ def test_every_position_is_projected_once(attention, x, memory):
     assert counts == [S]
 
 
-def test_room_is_reserved_once(attention, x):
-    cache = SelfAttentionCache(T)
-    places = set()
-    for new in x.split(1, dim=1):
+def test_the_positions_are_kept_in_their_order(attention, x):
+    cache, kept = SelfAttentionCache(), attention._project(x, x)
+    for t, new in enumerate(x.split(1, dim=1)):
+        assert cache.length == t
         attention(new, new, new, cache=cache)
-        places.add((cache.k.data_ptr(), cache.v.data_ptr()))
-    assert len(places) == 1
-    assert cache.k.shape == cache.v.shape == (B, H, T, D_MODEL // H)
+    assert_close((cache.k, cache.v), kept)
 
 
 @pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
@@ -111,7 +109,7 @@ def test_the_model_step_by_step_equals_one_pass(src, tgt, norm_first, positions)
     config = replace(CONFIG, norm_first=norm_first, positions=positions)
     model = Transformer(config).eval()
     memory, memory_mask = model.encode(src), padding_mask(src, PAD)
-    cache = DecoderCache(CONFIG.num_layers, T)
+    cache = DecoderCache(CONFIG.num_layers)
     for t in range(T):
         assert cache.length == t
         logits = model.decode(tgt[:, t : t + 1], memory, memory_mask, cache)
@@ -120,7 +118,7 @@ def test_the_model_step_by_step_equals_one_pass(src, tgt, norm_first, positions)
 
 def test_a_decoder_alone_has_only_its_own_past_to_keep(tgt):
     model = Transformer(replace(CONFIG, src_vocab_size=None)).eval()
-    cache = DecoderCache(CONFIG.num_layers, T)
+    cache = DecoderCache(CONFIG.num_layers)
     steps = [model.decode(token, cache=cache) for token in tgt.split(1, dim=1)]
     assert_close(torch.cat(steps, dim=1), model(None, tgt))
     cache.select(torch.tensor([1]))
@@ -130,7 +128,7 @@ def test_a_decoder_alone_has_only_its_own_past_to_keep(tgt):
 def test_selected_rows_go_on_as_if_they_had_been_there_from_the_start(src, tgt):
     model = Transformer(CONFIG).eval()
     memory, memory_mask = model.encode(src), padding_mask(src, PAD)
-    cache = DecoderCache(CONFIG.num_layers, T)
+    cache = DecoderCache(CONFIG.num_layers)
     for t in range(T - 1):
         model.decode(tgt[:, t : t + 1], memory, memory_mask, cache)
     rows = torch.tensor([1, 0, 1])
@@ -144,7 +142,7 @@ def test_recorded_maps_reach_over_all_that_is_kept(src, tgt):
     memory, memory_mask = model.encode(src), padding_mask(src, PAD)
     with record_attention(model) as whole:
         model(src, tgt)
-    cache = DecoderCache(CONFIG.num_layers, T)
+    cache = DecoderCache(CONFIG.num_layers)
     with record_attention(model) as maps:
         for token in tgt.split(1, dim=1):
             model.decode(token, memory, memory_mask, cache)
@@ -155,18 +153,21 @@ def test_recorded_maps_reach_over_all_that_is_kept(src, tgt):
 
 def test_a_self_attention_cache_takes_one_position_at_a_time(attention, x, memory):
     with pytest.raises(ValueError, match="one new position with a cache, got 5"):
-        attention(x, x, x, cache=SelfAttentionCache(T))
+        attention(x, x, x, cache=SelfAttentionCache())
     new = x[:, :1]
     with pytest.raises(ValueError, match="one new position with a cache, got 7"):
-        attention(new, memory, memory, cache=SelfAttentionCache(T))
+        attention(new, memory, memory, cache=SelfAttentionCache())
 
 
-def test_a_full_self_attention_cache_takes_no_more(attention, x):
-    cache = SelfAttentionCache(max_len=2)
-    for new in x[:, :2].split(1, dim=1):
-        attention(new, new, new, cache=cache)
-    with pytest.raises(ValueError, match="got position 2 and max_len 2"):
-        attention(x[:, 2:3], x[:, 2:3], x[:, 2:3], cache=cache)
+def test_no_position_goes_beyond_the_table(src, tgt):
+    model = Transformer(replace(CONFIG, max_len=2)).eval()
+    memory, memory_mask = model.encode(src[:, :2]), padding_mask(src[:, :2], PAD)
+    cache = DecoderCache(CONFIG.num_layers)
+    for token in tgt[:, :2].split(1, dim=1):
+        model.decode(token, memory, memory_mask, cache)
+    with pytest.raises(ValueError, match="at most max_len long, got 3 and 2"):
+        model.decode(tgt[:, 2:3], memory, memory_mask, cache)
+    assert cache.length == 2
 
 
 def test_a_cross_attention_cache_knows_its_memory(attention, x, memory):
@@ -188,7 +189,7 @@ def test_a_cross_attention_cache_in_self_attention_is_refused(attention, x):
 def test_the_cache_of_one_batch_is_refused_by_the_next(src, tgt):
     model = Transformer(CONFIG).eval()
     mask = padding_mask(src, PAD)
-    cache = DecoderCache(CONFIG.num_layers, T)
+    cache = DecoderCache(CONFIG.num_layers)
     model.decode(tgt[:, :1], model.encode(src), mask, cache)
     with pytest.raises(ValueError, match="key must be the memory that the cache was"):
         model.decode(tgt[:, :1], model.encode(src), mask, cache)
@@ -196,6 +197,6 @@ def test_the_cache_of_one_batch_is_refused_by_the_next(src, tgt):
 
 def test_a_cache_of_another_depth_is_refused(src, tgt):
     model = Transformer(CONFIG).eval()
-    cache = DecoderCache(CONFIG.num_layers + 1, T)
+    cache = DecoderCache(CONFIG.num_layers + 1)
     with pytest.raises(ValueError, match="argument 2 is longer than argument 1"):
         model.decode(tgt[:, :1], model.encode(src), padding_mask(src, PAD), cache)

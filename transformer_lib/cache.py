@@ -27,15 +27,12 @@ class SelfAttentionCache(KeysAndValues):
 
     This is allowed because the decoder is causal: what comes later changes neither the
     keys nor the values of what came before.
-
-    Args:
-        max_len: The most positions there is room for, reserved at the first one.
     """
 
-    def __init__(self, max_len: int) -> None:
-        super().__init__()
-        self.max_len = max_len
-        self.length = 0
+    @property
+    def length(self) -> int:
+        """The number of positions kept."""
+        return 0 if self.k is None else self.k.size(2)
 
     def update(
         self, project: Project, key: Tensor, value: Tensor
@@ -52,25 +49,18 @@ class SelfAttentionCache(KeysAndValues):
 
         Raises:
             ValueError: If ``key`` has not exactly one position (the memory belongs in a
-                ``CrossAttentionCache``), or the cache is full.
+                ``CrossAttentionCache``).
         """
         if key.size(1) != 1:
             raise ValueError(
                 f"key must be one new position with a cache, got {key.size(1)}"
             )
-        if self.length == self.max_len:
-            raise ValueError(
-                f"key must fit into the cache, got position {self.length} and max_len "
-                f"{self.max_len}"
-            )
         k, v = project(key, value)
-        if self.k is None:
-            self.k = k.new_empty(*k.shape[:2], self.max_len, k.size(3))
-            self.v = torch.empty_like(self.k)
-        self.k[:, :, self.length] = k[:, :, 0]
-        self.v[:, :, self.length] = v[:, :, 0]
-        self.length += 1
-        return self.k[:, :, : self.length], self.v[:, :, : self.length]
+        if self.k is not None:
+            k = torch.cat([self.k, k], dim=2)  # (B, H, length, d_k)
+            v = torch.cat([self.v, v], dim=2)  # (B, H, length, d_k)
+        self.k, self.v = k, v
+        return k, v
 
 
 class CrossAttentionCache(KeysAndValues):
@@ -114,13 +104,11 @@ class DecoderCache:
 
     Args:
         num_layers: Layers of the decoder.
-        max_len: The most target positions there is room for.
     """
 
-    def __init__(self, num_layers: int, max_len: int) -> None:
+    def __init__(self, num_layers: int) -> None:
         self.layers = [
-            (SelfAttentionCache(max_len), CrossAttentionCache())
-            for _ in range(num_layers)
+            (SelfAttentionCache(), CrossAttentionCache()) for _ in range(num_layers)
         ]
 
     @property

@@ -55,7 +55,7 @@ def greedy_decode(
 
     with inference(model):
         limits = length_limits(model, src, max_len)
-        prefixes = Prefixes(model, src, bos_id, max(limits), use_cache)
+        prefixes = Prefixes(model, src, bos_id, use_cache)
         return _write(prefixes, likeliest, eos_id, limits)
 
 
@@ -100,7 +100,7 @@ def sample(
 
     with inference(model):
         limits = length_limits(model, src, max_len)
-        prefixes = Prefixes(model, src, bos_id, max(limits), use_cache)
+        prefixes = Prefixes(model, src, bos_id, use_cache)
         return _write(prefixes, draw, eos_id, limits)
 
 
@@ -213,7 +213,7 @@ def beam_search(
     require_positive(beam_size=beam_size)
     with inference(model):
         limits = length_limits(model, src, max_len)
-        prefixes = Prefixes(model, src, bos_id, max(limits), use_cache)
+        prefixes = Prefixes(model, src, bos_id, use_cache)
         return _search(prefixes, eos_id, limits, beam_size, alpha, on_step)
 
 
@@ -273,25 +273,17 @@ class Prefixes:
         model: A model with an encoder.
         src: Source token ids, shape (B, S).
         bos_id: The id that every translation begins with.
-        max_len: The most tokens that will be written.
         use_cache: Whether to keep keys and values from step to step.
     """
 
     def __init__(
-        self,
-        model: Transformer,
-        src: Tensor,
-        bos_id: int,
-        max_len: int,
-        use_cache: bool,
+        self, model: Transformer, src: Tensor, bos_id: int, use_cache: bool
     ) -> None:
         self.model = model
         self.memory = model.encode(src)  # (B, S, d_model)
         self.memory_mask = padding_mask(src, model.config.pad_id)  # (B, 1, 1, S)
         self.tokens = src.new_full((src.size(0), 1), bos_id)  # (B, 1)
-        self.cache = None
-        if use_cache:
-            self.cache = DecoderCache(model.config.num_layers, max_len)
+        self.cache = DecoderCache(model.config.num_layers) if use_cache else None
 
     def next_logits(self) -> Tensor:
         """Score every token as the next one of every prefix, shape (rows, vocab)."""
@@ -372,7 +364,8 @@ def extend(log_probs: Tensor, logits: Tensor, number: int) -> list[list[Extensio
     """
     width, vocab_size = log_probs.size(1), logits.size(1)
     number = min(number, width * (vocab_size - 1))  # PAD extends nothing
-    sums = log_probs.view(-1, 1) + logits.log_softmax(dim=1)  # (rows, tgt_vocab_size)
+    sums = logits.log_softmax(dim=1)  # (rows, tgt_vocab_size)
+    sums += log_probs.view(-1, 1)  # in place: the vocabulary is large
     sums = sums.view(-1, width * vocab_size)  # (sentences, width * tgt_vocab_size)
     sums, places = sums.topk(number)  # (sentences, number)
     firsts = torch.arange(0, len(logits), width, device=logits.device)[:, None]
