@@ -39,6 +39,7 @@ PRESETS: dict[str, Recipe] = {
         "norm_first": True,
         "epochs": 10,
         "warmup_steps": 500,
+        "factor": 0.5,
         "average": 4,
     },
     "multi30k": {  # the sizes of Wu et al. (2021)
