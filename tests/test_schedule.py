@@ -1,6 +1,6 @@
 import pytest
 
-from transformer_lib.schedule import warmup_rate
+from transformer_lib.schedule import cooldown_factor, warmup_rate
 
 
 def test_the_rate_by_hand():
@@ -44,3 +44,30 @@ def test_sizes_below_one_are_refused(name):
     sizes = {"step": 1, "d_model": 1, "warmup_steps": 1} | {name: 0}
     with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
         warmup_rate(**sizes)
+
+
+def test_a_cooldown_of_three_in_five_epochs_by_hand():
+    factors = [cooldown_factor(epoch, epochs=5, cooldown=3) for epoch in range(1, 6)]
+    assert factors == pytest.approx([1, 1, 3 / 4, 2 / 4, 1 / 4])
+
+
+def test_without_a_cooldown_nothing_is_multiplied():
+    assert {cooldown_factor(epoch, 5, 0) for epoch in range(1, 6)} == {1}
+
+
+def test_a_cooldown_of_all_epochs_and_more():
+    assert cooldown_factor(1, epochs=3, cooldown=3) == pytest.approx(3 / 4)
+    assert cooldown_factor(1, epochs=3, cooldown=8) == pytest.approx(3 / 9)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "epochs", "cooldown", "message"),
+    [
+        (0, 3, 1, "epoch must be at least 1, got 0"),
+        (1, 0, 1, "epochs must be at least 1, got 0"),
+        (1, 3, -1, "cooldown must be at least 0, got -1"),
+    ],
+)
+def test_an_impossible_cooldown_is_refused(epoch, epochs, cooldown, message):
+    with pytest.raises(ValueError, match=message):
+        cooldown_factor(epoch, epochs, cooldown)

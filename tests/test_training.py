@@ -297,6 +297,20 @@ def test_counts_below_one_are_refused(name):
         TrainingConfig(**{name: 0})
 
 
+def test_a_negative_cooldown_is_refused():
+    with pytest.raises(ValueError, match="cooldown must be at least 0, got -1"):
+        TrainingConfig(cooldown=-1)
+
+
+def test_the_rate_falls_during_the_cooldown():
+    plain, cooled = run()[1], run(config=replace(CONFIG, cooldown=2))[1]
+    shares = [c.rate / p.rate for c, p in zip(cooled, plain, strict=True)]
+    assert shares == pytest.approx([1, 2 / 3, 1 / 3])
+    losses = [(p.loss, c.loss) for p, c in zip(plain, cooled, strict=True)]
+    assert losses[0][0] == losses[0][1]
+    assert losses[2][0] != losses[2][1]
+
+
 def test_an_epoch_or_a_validation_without_batches_is_refused():
     with pytest.raises(ValueError, match=r"batches must give at least 1 .* epoch=2"):
         run(batches=lambda epoch: batches(epoch) if epoch == 1 else [])
@@ -429,6 +443,12 @@ def test_a_run_may_be_made_longer_and_asked_again(tmp_path):
     epochs = []
     assert_same(run(tmp_path, on_epoch=epochs.append), expected)
     assert epochs == []
+
+
+def test_a_run_may_be_told_to_cool_down(tmp_path):
+    config = replace(CONFIG, cooldown=2)
+    run(tmp_path, replace(CONFIG, epochs=1))
+    assert_same(run(tmp_path, config), run(config=config))
 
 
 def test_resuming_leaves_nothing_to_the_weights_and_the_seed_before_it(tmp_path):

@@ -1,6 +1,6 @@
 """The learning rate: small at first, then large, then smaller and smaller."""
 
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_not_negative, require_positive
 
 
 def warmup_rate(
@@ -25,3 +25,26 @@ def warmup_rate(
     require_positive(step=step, d_model=d_model, warmup_steps=warmup_steps)
     rising, falling = step * warmup_steps**-1.5, step**-0.5
     return factor * d_model**-0.5 * min(rising, falling)
+
+
+def cooldown_factor(epoch: int, epochs: int, cooldown: int) -> float:
+    """Fall in equal steps over the last epochs, as smaller steps find a lower place.
+
+    Args:
+        epoch: Which pass through the data this is; the first is 1.
+        epochs: How many there will be.
+        cooldown: How many of the last ones learn more slowly; 0 for none.
+
+    Returns:
+        What to multiply the learning rate by: 1 before the cooldown, in its last epoch
+        1 / (cooldown + 1).
+
+    Raises:
+        ValueError: If ``epoch`` or ``epochs`` is not positive, or ``cooldown`` is
+            negative.
+
+    Source: Hägele et al. (2024), section 3.
+    """
+    require_positive(epoch=epoch, epochs=epochs)
+    require_not_negative(cooldown=cooldown)
+    return min(1.0, (epochs + 1 - epoch) / (cooldown + 1))

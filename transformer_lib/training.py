@@ -16,14 +16,15 @@ from transformer_lib.checkpoint import (
     load_weights,
     save_tensors,
 )
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_not_negative, require_positive
 from transformer_lib.data.batching import Batch
 from transformer_lib.files import whole_file
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer
-from transformer_lib.schedule import warmup_rate
+from transformer_lib.schedule import cooldown_factor, warmup_rate
 
 STATE, LOG = "training.safetensors", "log.csv"
+HOW_IT_ENDS = {"epochs", "patience", "cooldown"}  # what a resumed run may change
 ADAM = ("exp_avg", "exp_avg_sq")  # what torch's Adam keeps of each parameter
 
 
@@ -41,11 +42,14 @@ class TrainingConfig:
         average: How many of the last epochs' weights are averaged at the end.
         patience: Stop after this many epochs without a lower validation loss; None
             never stops early.
+        cooldown: Over how many of the last epochs the learning rate falls to nearly
+            nothing, in equal steps; 0 leaves it to the paper's formula.
         seed: Where torch's random numbers begin, which dropout draws.
         bf16: Multiply in bfloat16 where autocast does so.
 
     Raises:
-        ValueError: If a number that counts something is not positive.
+        ValueError: If a number that counts something is not positive, or ``cooldown``
+            is negative.
     """
 
     epochs: int = 10
@@ -56,6 +60,7 @@ class TrainingConfig:
     accumulate: int = 1
     average: int = 1
     patience: int | None = None
+    cooldown: int = 0
     seed: int = 0
     bf16: bool = False
 
@@ -66,6 +71,7 @@ class TrainingConfig:
             accumulate=self.accumulate,
             average=self.average,
         )
+        require_not_negative(cooldown=self.cooldown)
         if self.patience is not None:
             require_positive(patience=self.patience)
 
@@ -111,8 +117,8 @@ def train(
     With a ``folder``, each epoch ends by writing all that the next one needs, to
     ``training.safetensors``, and the epochs so far, to ``log.csv``. The same call then
     goes on from there: a run that was stopped comes to the same losses as one that was
-    not. (On a GPU, to the same up to rounding.) It may ask for more epochs than before
-    or another patience, but for nothing else.
+    not. (On a GPU, to the same up to rounding.) It may ask for more epochs than before,
+    another patience or cooldown, but for nothing else.
 
     Args:
         model: It stays on the device where it is.
@@ -148,9 +154,11 @@ def train(
     while len(history) < config.epochs and not _out_of_patience(history, config):
         began, total, tokens = time.perf_counter(), 0.0, 0
         epoch = len(history) + 1
+        cooling = cooldown_factor(epoch, config.epochs, config.cooldown)
+        factor = config.factor * cooling
         for parts in _groups(batches(epoch), config.accumulate):
             step += 1
-            rate = warmup_rate(step, width, config.warmup_steps, config.factor)
+            rate = warmup_rate(step, width, config.warmup_steps, factor)
             loss, count = train_step(model, optimizer, parts, rate, config)
             total, tokens = total + loss, tokens + count
             if on_step is not None:
@@ -327,8 +335,8 @@ def _resume(
 def _require_same(
     name: str, given: dict[str, object], found: dict[str, object], path: Path
 ) -> None:
-    """A run may be made longer; anything else would make it another run."""
-    for key in sorted((given.keys() | found.keys()) - {"epochs", "patience"}):
+    """A run may end otherwise; anything else would make it another run."""
+    for key in sorted((given.keys() | found.keys()) - HOW_IT_ENDS):
         if given.get(key) != found.get(key):
             raise ValueError(
                 f"{path} is of another run: {name}.{key} must be {found.get(key)!r}, "

@@ -13,7 +13,13 @@ from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
-from transformer_lib.training import STATE, Epoch, TrainingConfig, train
+from transformer_lib.training import (
+    HOW_IT_ENDS,
+    STATE,
+    Epoch,
+    TrainingConfig,
+    train,
+)
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
 from transformer_lib.translation.translator import (
@@ -66,7 +72,7 @@ MODEL_CHOICES = {
 }
 TRAINING_CHOICES = {field.name: field.type for field in fields(TrainingConfig)}
 CHOICES = {"vocab_size": int, "max_tokens": int, **MODEL_CHOICES, **TRAINING_CHOICES}
-SAME = CHOICES.keys() - {"epochs", "patience"} | {"sentences_sha256"}
+SAME = CHOICES.keys() - HOW_IT_ENDS | {"sentences_sha256"}
 
 
 def require_choices(recipe: Recipe) -> None:
