@@ -55,12 +55,12 @@ PRESETS: dict[str, Recipe] = {
         "num_heads": 4,
         "d_ff": 256,
         "num_layers": 4,
-        "dropout": 0.15,
+        "dropout": 0.3,
         "norm_first": True,
-        "epochs": 24,
+        "epochs": 70,
         "warmup_steps": 1000,
-        "average": 8,
-        "patience": 8,
+        "cooldown": 9,
+        "average": 3,
     },
 }
 
