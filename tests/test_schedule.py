@@ -64,7 +64,7 @@ def test_a_cooldown_of_all_epochs_and_more():
     ("epoch", "epochs", "cooldown", "message"),
     [
         (0, 3, 1, "epoch must be at least 1, got 0"),
-        (1, 0, 1, "epochs must be at least 1, got 0"),
+        (4, 3, 1, "epoch must be at most epochs, got 4 and 3"),
         (1, 3, -1, "cooldown must be at least 0, got -1"),
     ],
 )

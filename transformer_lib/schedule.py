@@ -40,11 +40,13 @@ def cooldown_factor(epoch: int, epochs: int, cooldown: int) -> float:
         1 / (cooldown + 1).
 
     Raises:
-        ValueError: If ``epoch`` or ``epochs`` is not positive, or ``cooldown`` is
+        ValueError: If ``epoch`` is not positive or above ``epochs``, or ``cooldown`` is
             negative.
 
     Source: Hägele et al. (2024), section 3.
     """
-    require_positive(epoch=epoch, epochs=epochs)
+    require_positive(epoch=epoch)
     require_not_negative(cooldown=cooldown)
+    if epoch > epochs:
+        raise ValueError(f"epoch must be at most epochs, got {epoch} and {epochs}")
     return min(1.0, (epochs + 1 - epoch) / (cooldown + 1))
