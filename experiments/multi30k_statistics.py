@@ -24,6 +24,7 @@ BEAM = 5
 LENGTHS = (8, 11, 14, 19, 999)  # the most words of each group
 COUNTS = (0, 2, 10, 50, 200, 10**9)  # how often training has seen a word, at most
 FREQUENT = 8
+END_MARKS = tuple('.!?"“”')
 
 Row = tuple[str, str, int | float]
 into_words = BLEU().tokenizer  # sacreBLEU's 13a
@@ -70,6 +71,28 @@ def precision_rows(translator: Translator) -> Iterator[Row]:
     translator.model.float()
     changed = sum(a != b for a, b in zip(single, double, strict=True))
     yield "greedy translations changed by float64", "validation", changed
+
+
+def end_rows(translator: Translator) -> Iterator[Row]:
+    """Count captions without a mark at their end, and how they are translated."""
+    clean, bare = translator.tokenizer.clean, {}
+    for split in ("train", "validation"):
+        pairs = [tuple(map(clean, pair)) for pair in multi30k(split)]
+        bare[split] = [pair for pair in pairs if not pair[0].endswith(END_MARKS)]
+        marked = sum(target.endswith(END_MARKS) for _, target in bare[split])
+        yield "captions without an end mark", split, len(bare[split])
+        yield "their references with one", split, marked
+    sources, references = zip(*pairs, strict=True)
+    translations = translator.translate(sources, BEAM)
+    like_the_source = [
+        translation.rstrip(".") if pair in bare["validation"] else translation
+        for pair, translation in zip(pairs, translations, strict=True)
+    ]
+    changed = sum(a != b for a, b in zip(translations, like_the_source, strict=True))
+    yield "their translations with a full stop", "validation", changed
+    for name, texts in (("as written", translations), ("without", like_the_source)):
+        result = BLEU(lowercase=True).corpus_score(texts, [references])
+        yield "validation BLEU, full stops", name, result.score
 
 
 def score_rows(translator: Translator) -> Iterator[Row]:
@@ -123,7 +146,7 @@ def main() -> None:
     ):
         writer = csv.writer(file)
         writer.writerow(["table", "row", "value"])
-        for rows in (corpus_rows, precision_rows, score_rows):
+        for rows in (corpus_rows, precision_rows, end_rows, score_rows):
             for table, row, value in rows(translator):
                 exact = isinstance(value, int)
                 writer.writerow([table, row, value if exact else f"{value:.4f}"])
