@@ -11,6 +11,7 @@ A row that is there already is not measured again.
 import argparse
 from pathlib import Path
 
+from multi30k_scores import MAX_TOKENS
 from tables import add, read
 
 from transformer_lib.checkpoint import average_weights, load_tensors, load_weights
@@ -25,7 +26,6 @@ from transformer_lib.translation.translator import TOKENIZER
 
 AVERAGES = Path(__file__).resolve().parent / "multi30k/averages.csv"
 COUNTS = (1, 3, 5, 10)
-MAX_TOKENS = 1250
 
 
 def main(folders: list[str], averages: Path = AVERAGES) -> None:
