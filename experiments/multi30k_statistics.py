@@ -93,6 +93,7 @@ def end_rows(translator: Translator) -> Iterator[Row]:
     for name, texts in (("as written", translations), ("without", like_the_source)):
         result = BLEU(lowercase=True).corpus_score(texts, [references])
         yield "validation BLEU, full stops", name, result.score
+        yield "validation brevity penalty, full stops", name, result.bp
 
 
 def score_rows(translator: Translator) -> Iterator[Row]:
