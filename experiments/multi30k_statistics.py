@@ -82,7 +82,7 @@ def end_rows(translator: Translator) -> Iterator[Row]:
         marked = sum(target.endswith(END_MARKS) for _, target in bare[split])
         yield "captions without an end mark", split, len(bare[split])
         yield "their references with one", split, marked
-    sources, references = zip(*pairs, strict=True)
+    sources, references = zip(*pairs, strict=True)  # of the validation set
     translations = translator.translate(sources, BEAM)
     like_the_source = [
         translation.rstrip(".") if pair in bare["validation"] else translation
