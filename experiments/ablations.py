@@ -1,7 +1,7 @@
 """What each choice is worth: one thing changed at a time, on the grammar, three seeds.
 
     python experiments/ablations.py            # all that is not in the tables yet
-    python experiments/ablations.py --factor warm-up
+    python experiments/ablations.py --factor heads
 
 Every run is a small model trained for a fixed number of updates, too few to learn the
 grammar wholly, so that differences show. What is recorded is in README.md. A run that
@@ -292,7 +292,8 @@ def main(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--factor", help="run only this one")
+    factors = dict.fromkeys(run.factor for run in RUNS)
+    parser.add_argument("--factor", choices=factors, help="run only this one")
     chosen = parser.parse_args().factor
     torch.set_num_threads(1)
     main([run for run in RUNS if chosen in (None, run.factor)], Corpus.build())

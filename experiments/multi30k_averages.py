@@ -41,8 +41,12 @@ def main(folders: list[str], averages: Path = AVERAGES) -> None:
                 name: tensors[f"recent {age}/{name}"]
                 for name, _ in model.named_parameters()
             }
-            for age in range(about["training"]["average"])
+            for age in range(min(about["training"]["average"], len(about["history"])))
         ]
+        if len(recent) < max(COUNTS):
+            raise ValueError(
+                f"{folder} must hold {max(COUNTS)} epochs' weights, got {len(recent)}"
+            )
         validation = encode_pairs(translator, {"": multi30k("validation")}, MAX_TOKENS)
         for count in COUNTS:
             if (folder.name, count) in done:

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
-from tables import add
 
 from transformer_lib.data.multi30k import multi30k
+from transformer_lib.files import write_csv
 from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.translation import Translator
@@ -49,12 +49,10 @@ def main() -> None:
         for weights, translator in (("float32", trained), ("int8", packed))
         for score in [measure(translator, pairs, beam).bleu_lowercased]
     ]
-    BLEU.unlink(missing_ok=True)
-    add(BLEU, rows)
+    write_csv(BLEU, rows)
     print(*rows, sep="\n", flush=True)
     rows = in_browser(script, packed, [english for english, _ in pairs[: TIMED + 2]])
-    BROWSER.unlink(missing_ok=True)
-    add(BROWSER, rows)
+    write_csv(BROWSER, rows)
     print(*rows, sep="\n")
 
 

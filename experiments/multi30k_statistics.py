@@ -5,7 +5,6 @@ transformer_lib.translation download`). It takes some minutes on two cores. The 
 test sets are put together here, so that each group below has enough sentences.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 
 from transformer_lib.data.multi30k import SPLITS, multi30k
-from transformer_lib.files import whole_file
+from transformer_lib.files import write_csv
 from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -141,16 +140,15 @@ def score_rows(translator: Translator) -> Iterator[Row]:
 
 def main() -> None:
     translator = Translator.load(MODEL)
-    with (
-        whole_file(STATISTICS) as unfinished,
-        open(unfinished, "w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(["table", "row", "value"])
-        for rows in (corpus_rows, precision_rows, end_rows, score_rows):
-            for table, row, value in rows(translator):
-                exact = isinstance(value, int)
-                writer.writerow([table, row, value if exact else f"{value:.4f}"])
+    rows = [
+        {"table": table, "row": row, "value": value}
+        for measured in (corpus_rows, precision_rows, end_rows, score_rows)
+        for table, row, value in measured(translator)
+    ]
+    for row in rows:
+        if isinstance(row["value"], float):
+            row["value"] = f"{row['value']:.4f}"
+    write_csv(STATISTICS, rows)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer_lib.files import whole_file
+from transformer_lib.files import write_csv
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -16,12 +16,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def add(path: Path, rows: Sequence[dict]) -> None:
-    """Add rows to a table, all or none."""
-    rows = [*read(path), *rows]
-    with (
-        whole_file(path) as unfinished,
-        open(unfinished, "w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    """Add rows to a table, all or none; those that it holds are not added again."""
+    known = read(path)
+    told = [{name: str(value) for name, value in row.items()} for row in rows]
+    write_csv(path, [*known, *(row for row in told if row not in known)])

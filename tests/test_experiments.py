@@ -226,6 +226,13 @@ def test_a_table_grows_by_whole_runs(tmp_path):
     assert read(path) == [{"a": "1", "b": "x, y"}, {"a": "2", "b": ""}]
 
 
+def test_a_run_stopped_between_its_tables_leaves_no_row_twice(tmp_path):
+    path = tmp_path / "table.csv"
+    for _ in range(2):
+        add(path, [{"a": 1, "b": 0.5}, {"a": 2, "b": 0.5}])
+    assert [row["a"] for row in read(path)] == ["1", "2"]
+
+
 def test_the_ablations_run_and_are_not_run_twice(tmp_path, corpus, capsys, monkeypatch):
     monkeypatch.setattr(ablations, "INTERVAL", 2)
     runs = [

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from transformer_lib.files import whole_file
+from transformer_lib.files import whole_file, write_csv
 
 
 def names(folder):
@@ -99,3 +99,13 @@ def test_the_file_may_be_read_by_whom_the_umask_says(tmp_path):
     finally:
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+def test_rows_become_csv_and_an_error_leaves_the_old_table(tmp_path):
+    path = tmp_path / "table.csv"
+    write_csv(path, [{"a": 1, "b": "x, y"}, {"a": 0.5, "b": ""}])
+    assert path.read_bytes() == b'a,b\n1,"x, y"\n0.5,\n'
+    with pytest.raises(ValueError, match="fieldnames"):
+        write_csv(path, [{"a": 1}, {"c": 2}])
+    assert path.read_bytes() == b'a,b\n1,"x, y"\n0.5,\n'
+    assert names(tmp_path) == ["table.csv"]

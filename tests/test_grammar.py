@@ -612,3 +612,22 @@ def test_only_a_main_clause_may_begin_with_its_adverb():
 def test_a_verb_gets_as_many_objects_as_it_takes():
     with pytest.raises(ValueError, match="as many as 'read' takes, got 0 and 1"):
         sentence([("", Clause(SHE, "read"))])
+
+
+@pytest.mark.parametrize("first", ["adverb", "place"])
+def test_a_clause_cannot_begin_with_what_it_lacks(first):
+    with pytest.raises(ValueError, match=f"first must be .* has, got '{first}'"):
+        sentence([("", Clause(SHE, "sleep", first=first))])
+
+
+@pytest.mark.parametrize(
+    "clause",
+    [
+        Clause(one("the", "man"), "see", (SHE,)),
+        Clause(NounPhrase("the", "", "she"), "sleep"),
+        Clause(NounPhrase("", "old", "she"), "sleep"),
+    ],
+)
+def test_a_pronoun_is_a_subject_by_itself(clause):
+    with pytest.raises(ValueError, match="pronoun must be a subject"):
+        sentence([("", clause)])

@@ -216,6 +216,13 @@ def test_what_is_no_tokenizer_is_refused():
         Tokenizer.from_json("no json")
 
 
+def test_a_tokenizer_that_does_not_clean_its_text_is_refused(tokenizer):
+    other = AnyTokenizer.from_str(tokenizer.to_json())
+    other.normalizer = None
+    with pytest.raises(ValueError, match=r"and clean what it reads, got .* and None"):
+        Tokenizer.from_json(other.to_str())
+
+
 def test_a_tokenizer_with_other_special_tokens_is_refused():
     other = AnyTokenizer(models.WordLevel({"[PAD]": 0, "a": 1}, unk_token="a"))
     with pytest.raises(ValueError, match=r"must begin .*'<pad>'.*got \('\[PAD\]', 'a'"):

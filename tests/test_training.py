@@ -158,6 +158,25 @@ def test_longer_gradients_are_shortened_to_max_norm():
     assert lengths[1] == pytest.approx(0.02, rel=1e-3)
 
 
+@pytest.mark.parametrize("bad", [math.inf, math.nan])
+def test_a_gradient_that_is_not_finite_costs_neither_weights_nor_state(tmp_path, bad):
+    model, batches = new_model(), [VALIDATION[0]]
+    config = replace(CONFIG, epochs=1)
+    train(model, lambda _: batches, VALIDATION, config, folder=tmp_path)
+    saved = (tmp_path / "training.safetensors").read_bytes()
+
+    def spoil(epoch):
+        yield from batches
+        model.output.weight.register_hook(lambda gradient: gradient * bad)
+        yield from batches
+
+    longer = replace(config, epochs=2)
+    with pytest.raises(ValueError, match=r"must be finite, got a norm of (inf|nan)"):
+        train(model, spoil, VALIDATION, longer, folder=tmp_path)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+    assert (tmp_path / "training.safetensors").read_bytes() == saved
+
+
 def test_in_bf16_the_loss_is_nearly_the_same_and_the_weights_keep_their_dtype():
     results = []
     for bf16 in (False, True):
@@ -198,6 +217,16 @@ def test_evaluate_is_in_eval_mode_without_gradients_and_restores_the_mode(was_tr
     assert all(module.training == was_training for module in model.modules())
     assert all(parameter.grad is None for parameter in model.parameters())
     assert torch.is_grad_enabled()
+
+
+def test_evaluate_restores_the_mode_of_each_part_even_after_an_error():
+    model = new_model().train()
+    model.encoder.eval()
+    with pytest.raises(AttributeError):
+        evaluate(model, [*VALIDATION, None])
+    assert model.training
+    assert model.decoder.training
+    assert not any(module.training for module in model.encoder.modules())
 
 
 def test_evaluate_and_training_use_the_same_masks():
@@ -300,6 +329,21 @@ def test_counts_below_one_are_refused(name):
 def test_a_negative_cooldown_is_refused():
     with pytest.raises(ValueError, match="cooldown must be at least 0, got -1"):
         TrainingConfig(cooldown=-1)
+
+
+@pytest.mark.parametrize(
+    ("choice", "match"),
+    [
+        ({"smoothing": 1.0}, r"smoothing must be in \[0, 1\), got 1.0"),
+        ({"factor": 0}, "factor must be above 0, got 0"),
+        ({"factor": math.nan}, "factor must be above 0, got nan"),
+        ({"max_norm": 0.0}, "max_norm must be above 0, got 0.0"),
+        ({"max_norm": -1.0}, "max_norm must be above 0, got -1.0"),
+    ],
+)
+def test_choices_that_would_train_nothing_or_worse_are_refused(choice, match):
+    with pytest.raises(ValueError, match=match):
+        TrainingConfig(**choice)
 
 
 def test_the_rate_falls_during_the_cooldown():

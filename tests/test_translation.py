@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from itertools import permutations
 
 import pytest
@@ -270,8 +271,12 @@ def test_a_line_that_is_not_utf8_is_named(tmp_path):
         ValueError, match=r"text, line 2 must be UTF-8, got 0xfc as byte 2"
     ):
         read_lines(path)
-    with pytest.raises(ValueError, match="here must be UTF-8, got 0xff as byte 1"):
-        read_line(b"\xff\xfea\x00", "here")
+    for line, message in (
+        (b"\xff\xfea\x00", "got 0xff as byte 1"),
+        (b"\xef\xbb\xbfM\xfcll\n", "got 0xfc as byte 5"),  # after a byte-order mark
+    ):
+        with pytest.raises(ValueError, match=f"here must be UTF-8, {message}"):
+            read_line(line, "here")
 
 
 def test_parallel_files_are_read_line_by_line(files, tmp_path):
@@ -288,6 +293,18 @@ def test_parallel_files_of_different_length_are_refused(files):
         ValueError, match=r"train.xx and .*n.yy must have .* lines, got 360 and 40"
     ):
         read_parallel(files / "train.xx", files / "validation.yy")
+
+
+def test_parallel_files_may_be_empty_in_the_same_lines_only(tmp_path):
+    source, target = tmp_path / "text.xx", tmp_path / "text.yy"
+    source.write_text("a\n\nb\n", encoding="utf-8")
+    target.write_text("A\n\nB\n", encoding="utf-8")
+    assert read_parallel(source, target) == [("a", "A"), ("", ""), ("b", "B")]
+    target.write_text("A\nB\n\n", encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"line 2 must .* both .*xx and .*yy, got '' and 'B'"
+    ):
+        read_parallel(source, target)
 
 
 def test_the_grammar_is_the_default_and_goes_both_ways(monkeypatch):
@@ -316,6 +333,8 @@ def test_unknown_splits_and_languages_are_refused():
         Corpus().pairs("valid")
     with pytest.raises(ValueError, match="must be en and de in grammar, got en and en"):
         Corpus(target="en")
+    with pytest.raises(ValueError, match="data must be grammar or multi30k, got wmt"):
+        Corpus(data="wmt")
 
 
 # Scores
@@ -426,6 +445,15 @@ def test_another_run_in_the_folder_is_refused_and_left_alone(
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
 
 
+def test_a_model_of_which_nobody_knows_what_it_is_is_left_alone(files, copy, call):
+    (copy / "run.json").unlink()
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    status, out, err = call(*train_arguments(files, copy))
+    assert (status, out) == (2, "")
+    assert str(copy / "run.json") in err
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+
+
 def test_the_other_direction_is_another_run(files, copy, call):
     sides = [files / "train.yy", files / "train.xx"]
     arguments = train_arguments(files, copy)
@@ -438,7 +466,13 @@ def test_the_other_direction_is_another_run(files, copy, call):
 
 
 def test_a_setting_that_cannot_be_leaves_nothing_behind(files, call, tmp_path):
-    for change in ("d_model=33", "warmup_steps=0", "vocab_size=5", "max_tokens=3"):
+    for change in (
+        "d_model=33",
+        "smoothing=1",
+        "warmup_steps=0",
+        "vocab_size=5",
+        "max_tokens=3",
+    ):
         status, out, err = call(*train_arguments(files, tmp_path), change)
         assert (status, out) == (2, "")
         assert change.split("=")[0] in err or "pair 1 must have at most 3" in err
@@ -628,6 +662,35 @@ def test_evaluate_takes_named_data_and_refuses_unknown_splits(
     status, out, err = call(*arguments, "test", "nonsense")
     assert (status, out) == (2, "")
     assert "one of train, validation, test, longer, got nonsense" in err
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_evaluate_keeps_the_direction_that_the_model_was_trained_in(
+    copy, call, monkeypatch, language
+):
+    other = {"en": "de", "de": "en"}[language]
+    record = run.read_record(copy)
+    record["corpus"] = asdict(Corpus(source=language, target=other))
+    (copy / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    asked = []
+    monkeypatch.setattr(
+        Corpus, "pairs", lambda its, _: asked.append(its) or [("a", "a")]
+    )
+    for choice in ([], ["--data", "multi30k"]):
+        status, _, _ = call("evaluate", "--model", copy, *choice)
+        assert status == 0
+        assert (asked[-1].source, asked[-1].target) == (language, other)
+    assert [corpus.data for corpus in asked] == ["grammar", "multi30k"]
+
+
+@pytest.mark.parametrize(
+    "extra", [["--data", "grammar"], ["--source", "en"], ["--split", "test"]]
+)
+def test_files_to_be_judged_by_come_alone(folder, call, files, extra):
+    sides = files / "train.xx", files / "train.yy"
+    status, out, err = call("evaluate", "--model", folder, "--files", *sides, *extra)
+    assert (status, out) == (2, "")
+    assert "--files must come without --data, --source, --target and --split" in err
 
 
 def test_multi30k_that_is_absent_says_what_to_run(call, monkeypatch, tmp_path):

@@ -1,7 +1,9 @@
 """Files: written whole or not at all."""
 
+import csv
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,3 +31,20 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, content: object) -> None:
+    """Write what JSON can hold, whole or not at all."""
+    with whole_file(path) as unfinished:
+        unfinished.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def write_csv(path: str | Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows under the names that the first one has, whole or not at all."""
+    with (
+        whole_file(path) as unfinished,
+        open(unfinished, "w", newline="", encoding="utf-8") as file,
+    ):
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -160,9 +160,10 @@ class Tokenizer:
         except Exception as error:  # the package raises no narrower class
             raise ValueError(f"text must be a tokenizer, got {text[:40]!r}") from error
         found = tuple(bpe.id_to_token(i) for i in range(len(SPECIAL_TOKENS)))
-        if found != SPECIAL_TOKENS:
+        if found != SPECIAL_TOKENS or bpe.normalizer is None:
             raise ValueError(
-                f"text must begin its vocabulary with {SPECIAL_TOKENS}, got {found}"
+                f"text must begin its vocabulary with {SPECIAL_TOKENS} and clean what "
+                f"it reads, got {found} and {bpe.normalizer}"
             )
         return cls(bpe)
 

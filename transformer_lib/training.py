@@ -1,9 +1,8 @@
 """Training: make the right next token a little less surprising, again and again."""
 
-import csv
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -16,9 +15,14 @@ from transformer_lib.checkpoint import (
     load_weights,
     save_tensors,
 )
-from transformer_lib.checks import require_not_negative, require_positive
+from transformer_lib.checks import (
+    require_not_negative,
+    require_positive,
+    require_probability,
+)
 from transformer_lib.data.batching import Batch
-from transformer_lib.files import whole_file
+from transformer_lib.decoding import inference
+from transformer_lib.files import write_csv
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer
 from transformer_lib.schedule import cooldown_factor, warmup_rate
@@ -48,8 +52,7 @@ class TrainingConfig:
         bf16: Multiply in bfloat16 where autocast does so.
 
     Raises:
-        ValueError: If a number that counts something is not positive, or ``cooldown``
-            is negative.
+        ValueError: If a choice is out of its range.
     """
 
     epochs: int = 10
@@ -72,6 +75,10 @@ class TrainingConfig:
             average=self.average,
         )
         require_not_negative(cooldown=self.cooldown)
+        require_probability(smoothing=self.smoothing)
+        for name in ("factor", "max_norm"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
         if self.patience is not None:
             require_positive(patience=self.patience)
 
@@ -137,7 +144,8 @@ def train(
     Raises:
         OSError: If the folder cannot be written, as when the disk is full.
         ValueError: If the folder holds a run of another model or another way to train,
-            or a damaged file; if an epoch or the validation has no batches.
+            or a damaged file; if an epoch or the validation has no batches; as
+            ``train_step`` does.
 
     Source: Vaswani et al. (2017), section 5.
     """
@@ -198,6 +206,9 @@ def train_step(
 
     Returns:
         The smoothed loss of all target tokens together, in nats, and their number.
+
+    Raises:
+        ValueError: If a gradient is infinite or not a number. The weights stay.
     """
     model.train()
     optimizer.zero_grad()
@@ -213,14 +224,15 @@ def train_step(
         loss = label_smoothed_loss(logits, targets, pad_id, config.smoothing)
         (loss / tokens).backward()
         total += loss.item()
-    nn.utils.clip_grad_norm_(model.parameters(), config.max_norm)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), config.max_norm)
+    if not norm.isfinite():  # the update would lose every weight
+        raise ValueError(f"gradients must be finite, got a norm of {norm.item()}")
     for group in optimizer.param_groups:
         group["lr"] = rate
     optimizer.step()
     return total, tokens
 
 
-@torch.no_grad()
 def evaluate(model: Transformer, batches: Iterable[Batch]) -> tuple[float, float]:
     """Measure how well the model predicts each next token, given the right past.
 
@@ -237,19 +249,17 @@ def evaluate(model: Transformer, batches: Iterable[Batch]) -> tuple[float, float
     Raises:
         ValueError: If there are no batches.
     """
-    was_training = model.training
-    model.eval()
     pad_id = model.config.pad_id
     total, right, tokens = 0.0, 0, 0
-    for batch in batches:
-        batch = batch.to(model.output.weight.device)
-        logits = model(batch.src, batch.tgt[:, :-1])  # (B, T, V)
-        targets = batch.tgt[:, 1:]  # (B, T)
-        real = targets != pad_id  # (B, T)
-        total += label_smoothed_loss(logits, targets, pad_id, smoothing=0.0).item()
-        right += int(((logits.argmax(dim=-1) == targets) & real).sum())
-        tokens += int(real.sum())
-    model.train(was_training)
+    with inference(model):
+        for batch in batches:
+            batch = batch.to(model.output.weight.device)
+            logits = model(batch.src, batch.tgt[:, :-1])  # (B, T, V)
+            targets = batch.tgt[:, 1:]  # (B, T)
+            real = targets != pad_id  # (B, T)
+            total += label_smoothed_loss(logits, targets, pad_id, smoothing=0.0).item()
+            right += int(((logits.argmax(dim=-1) == targets) & real).sum())
+            tokens += int(real.sum())
     if not tokens:
         raise ValueError("batches must hold at least 1 target token, got 0")
     return total / tokens, right / tokens
@@ -294,7 +304,7 @@ def _save(
         "history": [asdict(epoch) for epoch in history],
     }
     save_tensors(folder / STATE, tensors, about)
-    _write_log(folder / LOG, history)
+    write_csv(folder / LOG, about["history"])
 
 
 def _resume(
@@ -328,7 +338,7 @@ def _resume(
         raise ValueError(f"{path} is damaged: {error}") from error
     if device.type == "cuda" and "random cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random cuda"], device)
-    _write_log(path.parent / LOG, history)
+    write_csv(path.parent / LOG, [asdict(epoch) for epoch in history])
     return history, recent
 
 
@@ -342,14 +352,3 @@ def _require_same(
                 f"{path} is of another run: {name}.{key} must be {found.get(key)!r}, "
                 f"got {given.get(key)!r}"
             )
-
-
-def _write_log(path: Path, history: Sequence[Epoch]) -> None:
-    """Write a row for each epoch, as CSV, whole or not at all."""
-    with (
-        whole_file(path) as unfinished,
-        open(unfinished, "w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.DictWriter(file, [field.name for field in fields(Epoch)])
-        writer.writeheader()
-        writer.writerows(asdict(epoch) for epoch in history)

@@ -215,6 +215,10 @@ class _Word:
 def _noun_phrase(phrase: NounPhrase, case: str) -> list[_Word]:
     determiner, adjective, noun, plural = phrase
     if noun in PRONOUNS:
+        if determiner or adjective or case != "nominative":
+            raise ValueError(
+                f"a pronoun must be a subject without other words, got {phrase}"
+            )
         return [_Word(noun, PRONOUNS[noun])]
     if determiner == ("a" if plural else ""):
         raise ValueError(
@@ -302,6 +306,10 @@ def _clause(clause: Clause, verb_place: str) -> tuple[list[_Word], list[_Word]]:
                 f"got {clause.first!r} and a verb that is {verb_place}"
             )
         front = {"adverb": adverb, "place": place}[clause.first]
+        if not front:
+            raise ValueError(
+                f"first must be what the clause has, got {clause.first!r} and {clause}"
+            )
         for fields in (english, german):
             fields.remove(front)
             fields.insert(0, front)

@@ -14,6 +14,7 @@ import torch
 
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
+from transformer_lib.files import write_json
 from transformer_lib.training import STATE, Epoch
 from transformer_lib.translation.corpus import Corpus, read_line, read_lines
 from transformer_lib.translation.options import PROGRAM, parser
@@ -23,7 +24,6 @@ from transformer_lib.translation.run import (
     measure,
     read_record,
     train_translator,
-    write_json,
 )
 from transformer_lib.translation.scores import Scores
 from transformer_lib.translation.translator import MODEL, Translator
@@ -95,7 +95,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """Print the scores of each split."""
     translator = load(options)
     corpus = evaluation_corpus(options)
-    splits = corpus.names if options.files else options.split
+    splits = corpus.names if options.files else options.split or ["validation"]
     method = "greedy"
     if options.beam > 1:
         method = f"beam of {options.beam}, alpha {options.alpha:g}"
@@ -226,10 +226,15 @@ def training_corpus(options: argparse.Namespace) -> Corpus:
 
 def evaluation_corpus(options: argparse.Namespace) -> Corpus:
     """Find what to be judged by: files, named data, or what was learned from."""
-    if options.files:
-        return Corpus(files={"files": options.files})
-    trained = {} if options.data else read_record(options.model)["corpus"]
-    return Corpus(**{**trained, **named_corpus(options)})
+    named = named_corpus(options)
+    if not options.files:
+        trained = read_record(options.model)["corpus"]
+        return Corpus(**{**trained, **({"files": None} if named else {}), **named})
+    if named or options.split:
+        raise ValueError(
+            "--files must come without --data, --source, --target and --split"
+        )
+    return Corpus(files={"files": options.files})
 
 
 def named_corpus(options: argparse.Namespace) -> dict[str, str]:

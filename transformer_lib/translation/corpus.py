@@ -24,7 +24,7 @@ class Corpus:
             language, which may be any. None takes ``data``.
 
     Raises:
-        ValueError: If the grammar or Multi30k is asked for another pair of languages.
+        ValueError: If ``data`` is neither, or asked for another pair of languages.
     """
 
     data: str = "grammar"
@@ -33,6 +33,8 @@ class Corpus:
     files: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
+        if self.data not in DATA:
+            raise ValueError(f"data must be {' or '.join(DATA)}, got {self.data}")
         if self.files is None and {self.source, self.target} != {"en", "de"}:
             raise ValueError(
                 f"source and target must be en and de in {self.data}, "
@@ -81,8 +83,8 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
         Pairs of lines.
 
     Raises:
-        ValueError: If the files have different numbers of lines, or a line is not
-            UTF-8.
+        ValueError: If the files have different numbers of lines, a line is not UTF-8,
+            or one is empty where the other is not: then they have most likely slipped.
     """
     sides = read_lines(source), read_lines(target)
     if len(sides[0]) != len(sides[1]):
@@ -90,7 +92,14 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
             f"{source} and {target} must have the same number of lines, "
             f"got {len(sides[0])} and {len(sides[1])}"
         )
-    return list(zip(*sides, strict=True))
+    pairs = list(zip(*sides, strict=True))
+    for number, pair in enumerate(pairs, 1):
+        if any(pair) and not all(pair):
+            raise ValueError(
+                f"line {number} must have text in both {source} and {target}, "
+                f"got {pair[0]!r} and {pair[1]!r}"
+            )
+    return pairs
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -115,9 +124,10 @@ def read_line(line: bytes, place: str) -> str:
         ValueError: If it is not UTF-8.
     """
     try:
-        return line.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+        text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{place} must be UTF-8, got {line[error.start]:#04x} as byte "
             f"{error.start + 1}"
         ) from error
+    return text.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")

@@ -136,7 +136,6 @@ def _evaluate(command: argparse.ArgumentParser) -> None:
     add(
         "--split",
         nargs="+",
-        default=["validation"],
         help="of the grammar: train, validation, test, longer; of Multi30k: train, "
         "validation, test_2016, test_2017, mscoco (default: validation)",
     )

@@ -10,7 +10,7 @@ import torch
 from tqdm import tqdm
 
 from transformer_lib.data.batching import Batch, Pair, token_batches
-from transformer_lib.files import whole_file
+from transformer_lib.files import write_json
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import (
@@ -241,10 +241,10 @@ def _begin(folder: Path, record: Mapping[str, object]) -> None:
     """Say what the run is, unless the folder holds the same one, or even another."""
     path = folder / RECORD
     reached = any((folder / name).exists() for name in (STATE, MODEL))
-    if not reached or not path.exists():
+    if not reached:
         write_json(path, record)
         return
-    found = read_record(folder)
+    found = read_record(folder)  # without one, nobody knows what the folder holds
     for name in sorted(SAME):
         if record.get(name) != found.get(name):
             raise ValueError(
@@ -261,9 +261,3 @@ def _device_name(device: str) -> str:
     if device == "cuda":
         return torch.cuda.get_device_name()
     return f"CPU, {torch.get_num_threads()} threads"
-
-
-def write_json(path: str | Path, content: object) -> None:
-    """Write what JSON can hold, whole or not at all."""
-    with whole_file(path) as unfinished:
-        unfinished.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
