@@ -30,8 +30,8 @@ from transformer_lib.translation import Translator
 MODEL = ROOT / "models/multi30k-en-de"
 MEGABYTES_OVER_THE_WIRE = 3
 # The browser rounds every vector to float32, 24 bits, and adds in double precision.
-# PyTorch computes in double precision here, on the same weights. A rounding error of
-# 2^-24, some hundred of them on the way, on values up to about 20.
+# PyTorch computes in double precision here, on the same weights. A rounding error is at
+# most 2^-24 of the value, and the last layers pass on values of more than a hundred.
 TOLERANCE = 5e-5
 # Every translation should be the same. It may differ where the two likeliest tokens, or
 # two hypotheses, are closer to each other than the rounding errors.
