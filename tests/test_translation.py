@@ -747,8 +747,8 @@ def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
         return command.recipe(options, command.training_corpus(options), "cpu")
 
     assert recipe() == {**run.PRESETS["grammar"], "seed": 0, "bf16": False}
-    assert recipe("--data", "multi30k")["vocab_size"] == 5000
-    assert recipe("--preset", "multi30k")["vocab_size"] == 5000
+    assert recipe("--data", "multi30k")["vocab_size"] == 9700
+    assert recipe("--preset", "multi30k")["vocab_size"] == 9700
     changed = recipe("--set", "dropout=0.3", "bias=false", "--set", "positions=learned")
     assert (changed["dropout"], changed["bias"]) == (0.3, False)
     assert changed["positions"] == "learned"

@@ -49,7 +49,7 @@ PRESETS: dict[str, Recipe] = {
         "average": 4,
     },
     "multi30k": {  # the sizes of Wu et al. (2021)
-        "vocab_size": 5000,
+        "vocab_size": 9700,
         "max_tokens": 1250,
         "d_model": 128,
         "num_heads": 4,
