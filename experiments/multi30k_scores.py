@@ -38,11 +38,17 @@ SEEN = 3000  # training pairs whose loss is measured
 MAX_TOKENS = 1250
 
 
-def losses(translator: Translator) -> Iterable[tuple[str, float]]:
-    """Measure the loss without dropout, where it was learned and where not."""
+def losses(translator: Translator) -> Iterable[tuple[str, str, float]]:
+    """Measure the loss without dropout, where it was learned and where not.
+
+    With it goes the number of tokens in a target sentence, EOS counted: by token,
+    losses of different vocabularies cannot be compared.
+    """
     splits = {"train": multi30k("train")[:SEEN], "validation": multi30k("validation")}
     for split, pairs in encode_pairs(translator, splits, MAX_TOKENS).items():
-        yield split, evaluate(translator.model, token_batches(pairs, MAX_TOKENS))[0]
+        loss, _ = evaluate(translator.model, token_batches(pairs, MAX_TOKENS))
+        yield split, "loss", loss
+        yield split, "tokens", sum(len(tgt) + 1 for _, tgt in pairs) / len(pairs)
 
 
 def main(folders: list[str], tests: bool, scores: Path = SCORES) -> None:
@@ -52,9 +58,9 @@ def main(folders: list[str], tests: bool, scores: Path = SCORES) -> None:
         translator, name = Translator.load(folder), folder.name
         if (name, "validation", "none") not in done:
             rows = []
-            for split, loss in losses(translator):
+            for split, metric, value in losses(translator):
                 row = {"run": name, "split": split, "decoding": "none"}
-                rows.append({**row, "metric": "loss", "score": f"{loss:.4f}"})
+                rows.append({**row, "metric": metric, "score": f"{value:.4f}"})
             add(scores, rows)
         plan = [("validation", how) for how in TRIED]
         if tests:
