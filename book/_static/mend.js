@@ -1,14 +1,12 @@
 // Mends what the theme gets wrong for readers who do not see the page: an aria-label
 // hides the words that stand on a button or a summary, a picture's title counts as such
 // a word, what opens a part of the contents has no name, the bibliography is a list
-// without items, and the list of source pages holds lists that are in no item.
-document.addEventListener("DOMContentLoaded", () => {
+// without items, and the list of source pages holds lists that are in no item. All of it is
+// mended as soon as the page is read, before a deferred script makes pictures of icons.
+document.addEventListener("readystatechange", () => {
   const named = "summary[aria-label], .search-button-field[aria-label]";
   for (const part of document.querySelectorAll(named)) part.removeAttribute("aria-label");
-  for (const icon of document.querySelectorAll(".theme-switch")) {
-    icon.removeAttribute("title");
-    icon.querySelector("title")?.remove();
-  }
+  for (const icon of document.querySelectorAll(".theme-switch")) icon.removeAttribute("title");
   for (const part of document.querySelectorAll("nav li > a + details > summary")) {
     const over = part.parentElement.previousElementSibling;
     part.setAttribute("aria-label", `Pages of: ${over.textContent.trim()}`);
@@ -19,7 +17,7 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const list of document.querySelectorAll("article ul > ul")) {
     list.previousElementSibling.append(list);
   }
-});
+}, { once: true });
 
 // From a folder, a browser lets no page read another: the search then shows its results
 // without the sentences around them.
