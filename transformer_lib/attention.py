@@ -86,8 +86,8 @@ def check_attention(
             ``key`` differ, the lengths of ``key`` and ``value`` differ, there is no
             key, or ``mask`` has fewer than two axes or does not broadcast.
     """
-    leading = [tuple(x.shape[:-2]) for x in (query, key, value)]
-    if leading[1:] != leading[:-1]:
+    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        leading = [tuple(x.shape[:-2]) for x in (query, key, value)]
         raise ValueError(
             "query, key and value must have the same axes before the last two, "
             f"got {leading[0]}, {leading[1]} and {leading[2]}"
