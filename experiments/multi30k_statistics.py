@@ -24,6 +24,7 @@ LENGTHS = (8, 11, 14, 19, 999)  # the most words of each group
 COUNTS = (0, 2, 10, 50, 200, 10**9)  # how often training has seen a word, at most
 FREQUENT = 8
 END_MARKS = tuple('.!?"“”')
+NOUNS = ("hedgehog", "teapot", "harp", "candle", "swan", "spoon", "guitar")
 
 Row = tuple[str, str, int | float]
 into_words = BLEU().tokenizer  # sacreBLEU's 13a
@@ -59,6 +60,17 @@ def corpus_rows(translator: Translator) -> Iterator[Row]:
     yield "pieces used", "both", len(used["en"] & used["de"])
     yield "pieces used", "en", len(used["en"] - used["de"])
     yield "pieces used", "de", len(used["de"] - used["en"])
+
+
+def noun_rows(translator: Translator) -> Iterator[Row]:
+    """Count some nouns of chapter 12 in the English training captions."""
+    seen = Counter(
+        word
+        for source, _ in multi30k("train")
+        for word in into_words(translator.tokenizer.clean(source).lower()).split()
+    )
+    for noun in NOUNS:
+        yield "times in the training captions", noun, seen[noun]
 
 
 def precision_rows(translator: Translator) -> Iterator[Row]:
@@ -142,7 +154,13 @@ def main() -> None:
     translator = Translator.load(MODEL)
     rows = [
         {"table": table, "row": row, "value": value}
-        for measured in (corpus_rows, precision_rows, end_rows, score_rows)
+        for measured in (
+            corpus_rows,
+            noun_rows,
+            precision_rows,
+            end_rows,
+            score_rows,
+        )
         for table, row, value in measured(translator)
     ]
     for row in rows:
