@@ -2,7 +2,9 @@ import errno
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 from tokenizers import Tokenizer as AnyTokenizer
@@ -109,6 +111,50 @@ def test_frequent_words_become_one_piece_and_one_vocabulary_serves_both(tokenize
     assert tokenizer.vocab_size == VOCAB_SIZE
     for word in ("in", "Ein"):
         assert len(tokenizer.encode(word)) == 1
+
+
+@pytest.mark.parametrize(
+    "text", [*TEXTS[:4], "", " \t", f"a {FAMILY} \u1234", "aaaaaaa"]
+)
+def test_at_random_without_dropout_is_as_usual(tokenizer, text):
+    assert tokenizer.encode_at_random(text, 0.0, Random(1)) == tokenizer.encode(text)
+
+
+@pytest.mark.parametrize("text", TEXTS[:4])
+def test_pieces_at_random_are_smaller_and_make_the_same_text(tokenizer, text):
+    cuts = [tokenizer.encode_at_random(text, 0.5, Random(seed)) for seed in range(20)]
+    assert {tokenizer.decode(ids) for ids in cuts} == {tokenizer.clean(text)}
+    assert len(set(map(tuple, cuts))) > 10
+    usual = len(tokenizer.encode(text))
+    assert all(len(ids) >= usual for ids in cuts)
+    assert max(map(len, cuts)) > usual
+
+
+def test_the_same_numbers_cut_alike(tokenizer):
+    draws = [Random(3), Random(3)]
+    first, second = (
+        [tokenizer.encode_at_random(text, 0.3, random) for text in TEXTS]
+        for random in draws
+    )
+    assert first == second
+    assert all(a != b for a, b in pairwise(first[::4]))  # one text, cut anew each time
+
+
+def test_a_pair_is_passed_over_as_often_as_said():
+    small = Tokenizer.train(["ab"] * 9, SMALLEST + 2)  # Ġ + a, then Ġa + b
+    random, whole = Random(4), len(small.encode("ab"))
+    assert whole == 1
+    cuts = [len(small.encode_at_random("ab", 0.2, random)) for _ in range(5000)]
+    counts = [cuts.count(pieces) / 5000 for pieces in (3, 2, 1)]
+    assert counts == pytest.approx([0.2, 0.8 * 0.2, 0.8 * 0.8], abs=0.02)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0])
+def test_merges_are_passed_over_with_a_probability_below_one(tokenizer, dropout):
+    with pytest.raises(
+        ValueError, match=rf"dropout must be in \[0, 1\), got {dropout}"
+    ):
+        tokenizer.encode_at_random("a", dropout, Random(1))
 
 
 def test_a_lone_surrogate_is_refused(tokenizer):

@@ -43,7 +43,8 @@ MAX_LEN = 43
 EPOCHS = 12
 TINY = (
     f"vocab_size=300 max_tokens=80 max_len={MAX_LEN} d_model=32 num_heads=2 d_ff=64 "
-    "num_layers=1 norm_first=true dropout=0.0 warmup_steps=50 factor=0.5 average=2"
+    "num_layers=1 norm_first=true dropout=0.0 warmup_steps=50 factor=0.5 average=2 "
+    "bpe_dropout=0.1 bpe_dropout_epochs=3"
 ).split()
 COMMAND = [sys.executable, "-m", "transformer_lib.translation"]
 
@@ -465,6 +466,39 @@ def test_the_other_direction_is_another_run(files, copy, call):
     assert re.search("sentences_sha256 must be [0-9a-f]{64}, got [0-9a-f]{64}", err)
 
 
+@pytest.mark.parametrize(
+    ("epochs_with", "cooldown", "cut_anew"),
+    [(2, 0, {5, 6}), (2, 1, {4, 5}), (0, 1, set()), (9, 2, {1, 2, 3, 4})],
+)
+def test_bpe_dropout_comes_before_the_cooldown(
+    files, translator, tmp_path, monkeypatch, epochs_with, cooldown, cut_anew
+):
+    sizes = {}
+
+    def look(model, batches, *others, **more):
+        for epoch in range(1, 7):
+            sizes[epoch] = sum(int((b.tgt > 2).sum()) for b in batches(epoch))
+        return []
+
+    monkeypatch.setattr(run, "train", look)
+    recipe = {"vocab_size": 300, "max_tokens": 80, "d_model": 32, "num_heads": 2}
+    recipe |= {"d_ff": 64, "num_layers": 1, "max_len": MAX_LEN, "epochs": 6}
+    recipe |= {"cooldown": cooldown, "bpe_dropout": 0.2}
+    recipe["bpe_dropout_epochs"] = epochs_with
+    splits = {
+        split: [str(files / f"{split}.{side}") for side in ("xx", "yy")]
+        for split in ("train", "validation")
+    }
+    run.train_translator(run.Corpus(files=splits), recipe, tmp_path)
+    usual = sum(
+        len(translator.tokenizer.encode(t))
+        for _, t in run.Corpus(files=splits).pairs("train")
+    )
+    assert {epoch for epoch, size in sizes.items() if size != usual} == cut_anew
+    assert all(sizes[epoch] > usual for epoch in cut_anew)
+    assert len({sizes[epoch] for epoch in cut_anew}) == len(cut_anew)  # anew each time
+
+
 def test_a_setting_that_cannot_be_leaves_nothing_behind(files, call, tmp_path):
     for change in (
         "d_model=33",
@@ -472,6 +506,8 @@ def test_a_setting_that_cannot_be_leaves_nothing_behind(files, call, tmp_path):
         "warmup_steps=0",
         "vocab_size=5",
         "max_tokens=3",
+        "bpe_dropout=1",
+        "bpe_dropout_epochs=-1",
     ):
         status, out, err = call(*train_arguments(files, tmp_path), change)
         assert (status, out) == (2, "")

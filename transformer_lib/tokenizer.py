@@ -1,12 +1,17 @@
 """Subwords: text to token ids and back, by byte-pair encoding."""
 
+import json
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Self
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from transformer_lib.checks import require_probability
 from transformer_lib.files import whole_file
 
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>")
@@ -100,6 +105,43 @@ class Tokenizer:
                 character.
         """
         return self._bpe.encode(text).ids if self.clean(text) else []
+
+    def encode_at_random(self, text: str, dropout: float, random: Random) -> list[int]:
+        """Turn text into the ids of smaller pieces than usual, now these, now those.
+
+        Words are put together as in ``encode``, but before each merge every pair that
+        could be merged is passed over with the probability ``dropout``.
+
+        Args:
+            text: Any text.
+            dropout: In [0, 1); 0 gives what ``encode`` gives.
+            random: Draws what is passed over.
+
+        Returns:
+            Ids that decode to the same text as those of ``encode``.
+
+        Raises:
+            UnicodeEncodeError: If the text holds a lone surrogate, which is no
+                character.
+            ValueError: If ``dropout`` is outside [0, 1).
+
+        Source: Provilkov et al. (2020), algorithm 1.
+        """
+        require_probability(dropout=dropout)
+        text = self.clean(text)
+        words = self._bpe.pre_tokenizer.pre_tokenize_str(text) if text else []
+        ids = []
+        for word, _ in words:
+            pieces = list(word)
+            while known := [
+                (self._ranks[pair], i)
+                for i, pair in enumerate(pairwise(pieces))
+                if pair in self._ranks and random.random() >= dropout
+            ]:
+                _, i = min(known)  # what was learned first
+                pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+            ids += map(self._bpe.token_to_id, pieces)
+        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Turn token ids into text.
@@ -197,6 +239,12 @@ class Tokenizer:
             return cls.from_json(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{path} is not a whole tokenizer: {error}") from error
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[str, str], int]:
+        """The pairs that training merged, each with its turn."""
+        merges = json.loads(self.to_json())["model"]["merges"]
+        return {tuple(pair): rank for rank, pair in enumerate(merges)}
 
     def _require_known(self, ids: Sequence[int]) -> None:
         """Refuse what the package would silently leave out."""

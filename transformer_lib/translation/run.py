@@ -4,11 +4,14 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
+from random import Random
 
 import torch
 from tqdm import tqdm
 
+from transformer_lib.checks import require_not_negative, require_probability
 from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.files import write_json
 from transformer_lib.model import Transformer, TransformerConfig
@@ -71,15 +74,19 @@ MODEL_CHOICES = {
     if field.name not in OF_THE_TOKENIZER
 }
 TRAINING_CHOICES = {field.name: field.type for field in fields(TrainingConfig)}
-CHOICES = {"vocab_size": int, "max_tokens": int, **MODEL_CHOICES, **TRAINING_CHOICES}
-SAME = CHOICES.keys() - HOW_IT_ENDS | {"sentences_sha256"}
+BPE_DROPOUT = {"bpe_dropout": float, "bpe_dropout_epochs": int}
+CHOICES = {"vocab_size": int, "max_tokens": int, **BPE_DROPOUT}
+CHOICES |= MODEL_CHOICES | TRAINING_CHOICES
+SAME = CHOICES.keys() - HOW_IT_ENDS - BPE_DROPOUT.keys() | {"sentences_sha256"}
 
 
 def require_choices(recipe: Recipe) -> None:
     """Refuse a choice that is unknown or not of its type.
 
     Args:
-        recipe: ``vocab_size``, ``max_tokens`` of a batch, and any argument of
+        recipe: ``vocab_size``, ``max_tokens`` of a batch, ``bpe_dropout`` (see
+            ``Tokenizer.encode_at_random``), ``bpe_dropout_epochs``, how many epochs
+            before the cooldown have it (otherwise all), and any argument of
             ``TransformerConfig`` and ``TrainingConfig``, by name.
 
     Raises:
@@ -129,6 +136,9 @@ def train_translator(
     require_choices(recipe)
     folder = Path(folder)
     config = TrainingConfig(**_chosen(recipe, TRAINING_CHOICES))
+    dropout = recipe.get("bpe_dropout", 0.0)
+    require_probability(bpe_dropout=dropout)
+    require_not_negative(bpe_dropout_epochs=recipe.get("bpe_dropout_epochs", 0))
     pairs = {split: corpus.pairs(split) for split in ("train", "validation")}
     torch.manual_seed(config.seed)
     translator = untrained(pairs["train"], recipe)
@@ -147,9 +157,17 @@ def train_translator(
     _begin(folder, record)
     translator.tokenizer.save(folder / TOKENIZER)
 
+    last = config.epochs - config.cooldown  # before the cooldown
+    first = last + 1 - recipe.get("bpe_dropout_epochs", last)  # with BPE-dropout
+
     def batches(epoch: int) -> Iterable[Batch]:
-        seed = f"{config.seed} {epoch}"
-        drawn = token_batches(encoded["train"], recipe["max_tokens"], seed=seed)
+        seed, drawn = f"{config.seed} {epoch}", encoded
+        if dropout and first <= epoch <= last:
+            encode = translator.tokenizer.encode_at_random
+            encode = partial(encode, dropout=dropout, random=Random(seed))
+            plain = {"train": pairs["train"]}
+            drawn = encode_pairs(translator, plain, recipe["max_tokens"], encode)
+        drawn = token_batches(drawn["train"], recipe["max_tokens"], seed=seed)
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
     validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
@@ -190,7 +208,10 @@ def measure(
 
 
 def encode_pairs(
-    translator: Translator, splits: Mapping[str, Sequence[Sentences]], max_tokens: int
+    translator: Translator,
+    splits: Mapping[str, Sequence[Sentences]],
+    max_tokens: int,
+    encode: Callable[[str], Sequence[int]] | None = None,
 ) -> dict[str, list[Pair]]:
     """Turn pairs of sentences into pairs of token ids; nothing is cut off.
 
@@ -198,6 +219,7 @@ def encode_pairs(
         translator: Its model says how long a sentence may be.
         splits: Pairs of sentences, by the name of their split.
         max_tokens: How long else it may be.
+        encode: Turns text into ids; None takes that of the translator's tokenizer.
 
     Returns:
         Pairs of token ids, likewise.
@@ -206,7 +228,7 @@ def encode_pairs(
         ValueError: If a sentence has more tokens, EOS or BOS counted; the message says
             which.
     """
-    encode = translator.tokenizer.encode
+    encode = encode or translator.tokenizer.encode
     longest = min(max_tokens, translator.model.config.max_len)
     encoded = {
         split: [(encode(source), encode(target)) for source, target in pairs]
