@@ -161,13 +161,14 @@ def train_translator(
     first = last + 1 - recipe.get("bpe_dropout_epochs", last)  # with BPE-dropout
 
     def batches(epoch: int) -> Iterable[Batch]:
-        seed, drawn = f"{config.seed} {epoch}", encoded
+        seed, learned = f"{config.seed} {epoch}", encoded["train"]
         if dropout and first <= epoch <= last:
-            encode = translator.tokenizer.encode_at_random
-            encode = partial(encode, dropout=dropout, random=Random(seed))
-            plain = {"train": pairs["train"]}
-            drawn = encode_pairs(translator, plain, recipe["max_tokens"], encode)
-        drawn = token_batches(drawn["train"], recipe["max_tokens"], seed=seed)
+            cut = translator.tokenizer.encode_at_random
+            cut = partial(cut, dropout=dropout, random=Random(seed))
+            anew = {"train": pairs["train"]}
+            anew = encode_pairs(translator, anew, recipe["max_tokens"], cut)
+            learned = anew["train"]
+        drawn = token_batches(learned, recipe["max_tokens"], seed=seed)
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
     validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
