@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from transformer_lib.loss import label_smoothed_loss
+from transformer_lib.loss import disagreement, label_smoothed_loss
 
 B, T, V, PAD = 2, 5, 11, 0
 
@@ -108,3 +108,41 @@ def test_shapes_that_do_not_fit_are_refused(logits, targets):
 def test_smoothing_outside_zero_to_one_is_refused(logits, targets, smoothing):
     with pytest.raises(ValueError, match=rf"smoothing must be in .*, got {smoothing}"):
         label_smoothed_loss(logits, targets, PAD, smoothing)
+
+
+@pytest.fixture
+def two_passes():
+    return torch.randn(2 * B, T, V, requires_grad=True)
+
+
+def test_disagreement_is_the_mean_of_both_divergences_of_the_real_tokens(
+    two_passes, targets
+):
+    found = disagreement(two_passes, targets.repeat(2, 1), PAD)
+    first, second = two_passes.log_softmax(dim=-1).chunk(2)
+    there, back = (
+        F.kl_div(a, b, log_target=True, reduction="none").sum(dim=-1)
+        for a, b in ((first, second), (second, first))
+    )
+    expected = ((there + back) / 2)[targets != PAD].sum()
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        *(torch.autograd.grad(x, two_passes)[0] for x in (found, expected))
+    )
+
+
+def test_passes_that_agree_cost_nothing_and_pull_at_nothing(logits, targets):
+    same = logits.detach().repeat(2, 1, 1).requires_grad_()
+    found = disagreement(same, targets.repeat(2, 1), PAD)
+    found.backward()
+    assert found.item() == 0
+    assert same.grad.abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("rows", [B, 2 * B - 1])
+def test_disagreement_refuses_shapes_that_are_not_two_passes(two_passes, rows):
+    targets = torch.ones(rows, T, dtype=torch.int64)
+    logits = two_passes[: 2 * B if rows == B else rows]
+    expected = f"got {tuple(logits.shape)} and ({rows}, {T})"
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        disagreement(logits, targets, PAD)

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from transformer_lib import training
 from transformer_lib.checkpoint import load_tensors, save_model, save_tensors
 from transformer_lib.data.batching import make_batch, token_batches
+from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.schedule import warmup_rate
 from transformer_lib.training import (
@@ -132,6 +133,39 @@ def test_several_parts_are_one_update_equal_to_that_of_the_large_batch():
         torch.testing.assert_close(ours, large, rtol=1e-7, atol=1e-12)
     assert results[0][1] == sum(len(tgt) + 1 for _, tgt in pairs)
     assert results[0][0] != results[1][0]
+
+
+def test_r_drop_adds_half_its_share_of_what_two_passes_disagree_by():
+    model, twin = new_model(), new_model()
+    twin.load_state_dict(model.state_dict())
+    batch, config = VALIDATION[0], replace(CONFIG, r_drop=3.0, max_norm=1e9)
+    torch.manual_seed(5)
+    loss, tokens = train_step(model, adam(model), [batch], 0.01, config)
+
+    torch.manual_seed(5)  # the same dropout
+    logits = twin(batch.src.repeat(2, 1), batch.tgt[:, :-1].repeat(2, 1))
+    targets = batch.tgt[:, 1:]
+    first, second = logits.chunk(2)
+    losses = [label_smoothed_loss(x, targets, PAD) for x in (first, second)]
+    assert abs(losses[0] - losses[1]) > 1e-3
+    assert loss == pytest.approx(sum(losses).item() / 2)
+    assert tokens == (targets != PAD).sum()
+    p, q = (x.log_softmax(dim=-1)[targets != PAD] for x in (first, second))
+    apart = (F.kl_div(p, q, log_target=True, reduction="sum")
+             + F.kl_div(q, p, log_target=True, reduction="sum")) / 2  # fmt: skip
+    ((sum(losses) + 3.0 * apart) / 2 / tokens).backward()
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_without_dropout_r_drop_changes_nothing():
+    results = []
+    for r_drop in (0.0, 5.0):
+        model = new_model(replace(MODEL, dropout=0.0))
+        config = replace(CONFIG, r_drop=r_drop)
+        found = train_step(model, adam(model), VALIDATION, 0.01, config)
+        results.append((*found, list(model.parameters())))
+    torch.testing.assert_close(*results)
 
 
 def test_a_step_puts_the_model_into_training_mode_and_forgets_old_gradients():
@@ -326,9 +360,10 @@ def test_counts_below_one_are_refused(name):
         TrainingConfig(**{name: 0})
 
 
-def test_a_negative_cooldown_is_refused():
-    with pytest.raises(ValueError, match="cooldown must be at least 0, got -1"):
-        TrainingConfig(cooldown=-1)
+@pytest.mark.parametrize("name", ["cooldown", "r_drop"])
+def test_what_cannot_be_negative_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 0, got -1"):
+        TrainingConfig(**{name: -1})
 
 
 @pytest.mark.parametrize(

@@ -39,3 +39,34 @@ def label_smoothed_loss(
     anything = log_probs.mean(dim=-1)  # (B, T)
     losses = -(1 - smoothing) * right - smoothing * anything  # (B, T)
     return losses.masked_fill(targets == pad_id, 0.0).sum()
+
+
+def disagreement(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    r"""Add up how far apart two passes over the same tokens are, for R-Drop.
+
+    For a token that is the mean of two Kullback-Leibler divergences: of the second
+    pass's probabilities from the first's, and the other way round.
+
+    Args:
+        logits: A score for every token of the vocabulary, shape (2 * B, T, V): those of
+            one pass, then those of the other.
+        targets: The right token ids, shape (2 * B, T): the same twice.
+        pad_id: Positions with this target cost nothing.
+
+    Returns:
+        The sum over the real tokens of one pass, in nats, a scalar; 0 where both agree.
+
+    Raises:
+        ValueError: If the shapes do not fit, or the number of rows is odd.
+
+    Source: Liang et al. (2021), section 2.1.
+    """
+    if logits.shape[:-1] != targets.shape or len(targets) % 2:
+        raise ValueError(
+            "logits must have the shape of targets and one axis more, and an even "
+            f"number of rows, got {tuple(logits.shape)} and {tuple(targets.shape)}"
+        )
+    first, second = logits.log_softmax(dim=-1).chunk(2)  # (B, T, V), (B, T, V)
+    apart = (first.exp() - second.exp()) * (first - second)  # (B, T, V)
+    both = apart.sum(dim=-1) / 2  # (B, T)
+    return both.masked_fill(targets[: len(both)] == pad_id, 0.0).sum()

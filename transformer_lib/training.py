@@ -23,7 +23,7 @@ from transformer_lib.checks import (
 from transformer_lib.data.batching import Batch
 from transformer_lib.decoding import inference
 from transformer_lib.files import write_csv
-from transformer_lib.loss import label_smoothed_loss
+from transformer_lib.loss import disagreement, label_smoothed_loss
 from transformer_lib.model import Transformer
 from transformer_lib.schedule import cooldown_factor, warmup_rate
 
@@ -48,6 +48,8 @@ class TrainingConfig:
             never stops early.
         cooldown: Over how many of the last epochs the learning rate falls to nearly
             nothing, in equal steps; 0 leaves it to the paper's formula.
+        r_drop: How much it costs that two passes over a batch, each with dropout of its
+            own, disagree (R-Drop); 0 makes one pass.
         seed: Where torch's random numbers begin, which dropout draws.
         bf16: Multiply in bfloat16 where autocast does so.
 
@@ -64,6 +66,7 @@ class TrainingConfig:
     average: int = 1
     patience: int | None = None
     cooldown: int = 0
+    r_drop: float = 0.0
     seed: int = 0
     bf16: bool = False
 
@@ -74,7 +77,7 @@ class TrainingConfig:
             accumulate=self.accumulate,
             average=self.average,
         )
-        require_not_negative(cooldown=self.cooldown)
+        require_not_negative(cooldown=self.cooldown, r_drop=self.r_drop)
         require_probability(smoothing=self.smoothing)
         for name in ("factor", "max_norm"):
             if not getattr(self, name) > 0:
@@ -202,10 +205,11 @@ def train_step(
         parts: Batches that count as one: the update is that of all their sentences
             together.
         rate: The learning rate.
-        config: Smoothing, the longest gradient, precision.
+        config: Smoothing, R-Drop, the longest gradient, precision.
 
     Returns:
-        The smoothed loss of all target tokens together, in nats, and their number.
+        The smoothed loss of all target tokens together, in nats, of two passes the
+        mean, and their number. What R-Drop adds is not in it.
 
     Raises:
         ValueError: If a gradient is infinite or not a number. The weights stay.
@@ -214,16 +218,20 @@ def train_step(
     optimizer.zero_grad()
     weight, pad_id = model.output.weight, model.config.pad_id
     tokens = sum(int((batch.tgt[:, 1:] != pad_id).sum()) for batch in parts)
+    passes = 2 if config.r_drop else 1
     total = 0.0
     for batch in parts:
         batch = batch.to(weight.device)
-        targets = batch.tgt[:, 1:]  # (B, T)
-        with torch.autocast(batch.tgt.device.type, torch.bfloat16, config.bf16):
-            logits = model(batch.src, batch.tgt[:, :-1])  # (B, T, V)
+        src, tgt = (ids.repeat(passes, 1) for ids in batch)
+        targets = tgt[:, 1:]  # (P * B, T)
+        with torch.autocast(tgt.device.type, torch.bfloat16, config.bf16):
+            logits = model(src, tgt[:, :-1])  # (P * B, T, V)
         logits = logits.to(weight.dtype)  # bfloat16 is too coarse for a sum
         loss = label_smoothed_loss(logits, targets, pad_id, config.smoothing)
-        (loss / tokens).backward()
-        total += loss.item()
+        total += loss.item() / passes
+        if config.r_drop:
+            loss = loss + config.r_drop * disagreement(logits, targets, pad_id)
+        (loss / (passes * tokens)).backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.max_norm)
     if not norm.isfinite():  # the update would lose every weight
         raise ValueError(f"gradients must be finite, got a norm of {norm.item()}")
