@@ -13,6 +13,7 @@ from sacrebleu.metrics import BLEU
 
 from transformer_lib.data.multi30k import SPLITS, multi30k
 from transformer_lib.files import write_csv
+from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,6 +72,20 @@ def noun_rows(translator: Translator) -> Iterator[Row]:
     )
     for noun in NOUNS:
         yield "times in the training captions", noun, seen[noun]
+
+
+def capital_rows(translator: Translator) -> Iterator[Row]:
+    """Count the tokens of a validation reference as it is, and in small letters."""
+    captions = [text.lower() for pair in multi30k("train") for text in pair]
+    small = Tokenizer.train(captions, translator.tokenizer.vocab_size)
+    references = [target for _, target in multi30k("validation")]
+    lowered = [text.lower() for text in references]
+    for name, tokenizer, texts in (
+        ("as written", translator.tokenizer, references),
+        ("in small letters", small, lowered),
+    ):
+        tokens = sum(len(tokenizer.encode(text)) + 1 for text in texts)  # with EOS
+        yield "tokens of a validation reference", name, tokens / len(texts)
 
 
 def precision_rows(translator: Translator) -> Iterator[Row]:
@@ -157,6 +172,7 @@ def main() -> None:
         for measured in (
             corpus_rows,
             noun_rows,
+            capital_rows,
             precision_rows,
             end_rows,
             score_rows,
