@@ -218,7 +218,7 @@ def train_step(
     optimizer.zero_grad()
     weight, pad_id = model.output.weight, model.config.pad_id
     tokens = sum(int((batch.tgt[:, 1:] != pad_id).sum()) for batch in parts)
-    passes = 2 if config.r_drop else 1
+    passes = 2 if config.r_drop else 1  # P
     total = 0.0
     for batch in parts:
         batch = batch.to(weight.device)
