@@ -54,6 +54,8 @@ def train(name: str, folder: Path) -> int:
 def main(folder: Path, names: list[str]) -> int:
     """Train the ones that are named, or all; several get a process each."""
     names = names or list(RUNS)
+    if unknown := set(names) - RUNS.keys():
+        sys.exit(f"names must be of {', '.join(RUNS)}; got {', '.join(unknown)}")
     if len(names) == 1:
         return train(names[0], folder)
     runs = [
