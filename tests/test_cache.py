@@ -178,6 +178,13 @@ def test_a_cross_attention_cache_knows_its_memory(attention, x, memory):
         attention(x[:, 1:2], other, other, cache=cache)
 
 
+def test_a_cross_attention_cache_lays_each_head_side_by_side(attention, x, memory):
+    cache = CrossAttentionCache()
+    attention(x[:, :1], memory, memory, cache=cache)
+    assert cache.k.is_contiguous()
+    assert cache.v.is_contiguous()
+
+
 def test_a_cross_attention_cache_in_self_attention_is_refused(attention, x):
     cache = CrossAttentionCache()
     attention(x[:, :1], x[:, :1], x[:, :1], cache=cache)

@@ -56,11 +56,12 @@ class SelfAttentionCache(KeysAndValues):
                 f"key must be one new position with a cache, got {key.size(1)}"
             )
         k, v = project(key, value)
-        if self.k is not None:
-            k = torch.cat([self.k, k], dim=2)  # (B, H, length, d_k)
-            v = torch.cat([self.v, v], dim=2)  # (B, H, length, d_k)
-        self.k, self.v = k, v
-        return k, v
+        if self.k is None:
+            self.k, self.v = k, v
+        else:
+            self.k = torch.cat([self.k, k], dim=2)  # (B, H, length, d_k)
+            self.v = torch.cat([self.v, v], dim=2)  # (B, H, length, d_k)
+        return self.k, self.v
 
 
 class CrossAttentionCache(KeysAndValues):
@@ -90,7 +91,9 @@ class CrossAttentionCache(KeysAndValues):
         """
         if self.memory is None:
             self.memory = key
-            self.k, self.v = project(key, value)
+            k, v = project(key, value)
+            # Read with every token: laying each head's keys side by side pays.
+            self.k, self.v = k.contiguous(), v.contiguous()
         if key is not self.memory:
             raise ValueError(
                 "key must be the memory that the cache was filled from, got another "
