@@ -24,6 +24,7 @@ from against_torch import SIZES, TorchTransformer
 from torch import Tensor
 
 from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.masks import causal_mask
 from transformer_lib.model import Transformer, TransformerConfig
 
 SENTENCES, NEW_TOKENS, VOCABULARY, BEAM = 16, 60, 8000, 4
@@ -94,7 +95,7 @@ def torch_decoding(model: TorchTransformer, src: Tensor) -> Callable[[], None]:
             hidden = decoder(
                 around.tgt_positions(around.tgt_embedding(tgt)),
                 memory,
-                tgt_mask=torch.ones(2 * tgt.shape[1:], dtype=torch.bool).triu(1),
+                tgt_mask=~causal_mask(tgt.size(1))[0, 0],
                 tgt_is_causal=True,
                 memory_key_padding_mask=padding,
             )

@@ -189,16 +189,9 @@ def right_tokens(model: Transformer, batch: Batch) -> tuple[Tensor, Tensor]:
 
 def exact_share(model: Transformer, batches: Iterable[Batch]) -> float:
     """Count the sentences that greedy decoding gets right to the last token."""
-    exact = torch.cat(
-        [(right | ~real).all(dim=1) for right, real in _judged(model, batches)]
-    )
+    judged = (right_tokens(model, batch) for batch in batches)
+    exact = torch.cat([(right | ~real).all(dim=1) for right, real in judged])
     return exact.double().mean().item()
-
-
-def _judged(
-    model: Transformer, batches: Iterable[Batch]
-) -> Iterator[tuple[Tensor, Tensor]]:
-    return (right_tokens(model, batch) for batch in batches)
 
 
 def endless_batches(pairs: Sequence[Pair], seed: int) -> Iterator[Batch]:
@@ -211,7 +204,7 @@ def train_run(run: Run, seed: int, corpus: Corpus) -> tuple[Transformer, list[di
     """Train one model; a row for every ``INTERVAL`` updates."""
     began = time.process_time()
     model = build_model(run, seed, corpus.vocab_size)
-    config = TrainingConfig(smoothing=run.smoothing, seed=seed)
+    config = TrainingConfig(smoothing=run.smoothing)
     optimizer = torch.optim.Adam(
         model.parameters(), betas=(0.9, 0.98), eps=1e-9, fused=True
     )
@@ -255,7 +248,8 @@ def length_rows(run: Run, seed: int, model: Transformer, corpus: Corpus) -> list
         numbers = dict.fromkeys(
             ("sentences", "exact", "tokens", "right", "beyond", "beyond_right"), 0
         )
-        for right, real in _judged(model, token_batches(pairs, 8 * MAX_TOKENS)):
+        for batch in token_batches(pairs, 8 * MAX_TOKENS):
+            right, real = right_tokens(model, batch)
             right = right & real  # (B, T)
             numbers["sentences"] += len(right)
             numbers["exact"] += int((right == real).all(dim=1).sum())

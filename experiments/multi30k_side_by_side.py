@@ -61,7 +61,8 @@ def main(folder: Path, names: list[str]) -> int:
     runs = [
         subprocess.Popen([sys.executable, __file__, folder, name]) for name in names
     ]
-    return max(run.wait() for run in runs)
+    statuses = [run.wait() for run in runs]
+    return int(any(statuses))  # that of a killed one is below 0
 
 
 if __name__ == "__main__":

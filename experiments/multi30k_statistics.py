@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from multi30k_scores import TESTS
 from sacrebleu.metrics import BLEU
 
 from transformer_lib.data.multi30k import SPLITS, multi30k
@@ -19,7 +20,6 @@ from transformer_lib.translation import Translator
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = ROOT / "models/multi30k-en-de"
 STATISTICS = ROOT / "experiments/multi30k/statistics.csv"
-TESTS = ("test_2016", "test_2017", "mscoco")
 BEAM = 5
 LENGTHS = (8, 11, 14, 19, 999)  # the most words of each group
 COUNTS = (0, 2, 10, 50, 200, 10**9)  # how often training has seen a word, at most

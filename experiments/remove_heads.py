@@ -8,8 +8,7 @@ training, delete the table.
 Rows: nothing removed; each head by itself; all heads of a layer; all of a kind.
 """
 
-import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -75,20 +74,16 @@ def without(heads: int | slice):
     return attend
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--model", type=Path, default=MODEL, help="folder")
-    parser.add_argument("--output", type=Path, default=TABLE, help="CSV file")
-    parser.add_argument("--sentences", type=int, help="only the first so many")
-    options = parser.parse_args(arguments)
+def main() -> None:
+    """Measure what is not in the table yet."""
     torch.set_num_threads(1)
-    translator = Translator.load(options.model)
-    pairs = multi30k("validation")[: options.sentences]
-    done = {tuple(row[name] for name in PLACE) for row in read(options.output)}
+    translator = Translator.load(MODEL)
+    pairs = multi30k("validation")
+    done = {tuple(row[name] for name in PLACE) for row in read(TABLE)}
     for place in tqdm([p for p in places(translator.model) if p not in done]):
         remove(translator.model, place)
         bleu = round(measure(translator, pairs).bleu, 2)
-        add(options.output, [{**dict(zip(PLACE, place, strict=True)), "bleu": bleu}])
+        add(TABLE, [{**dict(zip(PLACE, place, strict=True)), "bleu": bleu}])
 
 
 if __name__ == "__main__":

@@ -35,7 +35,10 @@ FAILED_NOTEBOOK = re.compile(r"ExecutionError: (.*\.ipynb)$", re.MULTILINE)
 def main(root: Path) -> int:
     """Build the book in ``root`` and return the exit status."""
     build, state_file = root / "_build", root / "_build" / "inputs.json"
-    state = json.loads(state_file.read_text()) if state_file.is_file() else {}
+    try:
+        state = json.loads(state_file.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):  # none yet, or cut off
+        state = {}
     executed = digest(root, EXECUTED_WITH)
     rendered = executed + digest(root, RENDERED_WITH)
     if state.get("executed") != executed:
@@ -68,9 +71,10 @@ def digest(root: Path, names: list[str]) -> str:
     for name in names:
         top = root / name
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            inside = path.relative_to(root)
             # What a build itself makes is no input of it.
-            if path.is_file() and not {"__pycache__", "made"} & set(path.parts):
-                total.update(path.relative_to(root).as_posix().encode() + b"\0")
+            if path.is_file() and not {"__pycache__", "made"} & set(inside.parts):
+                total.update(inside.as_posix().encode() + b"\0")
                 total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
 

@@ -7,6 +7,7 @@ For a newer version change the number below and in the table beside the files, r
 and look at what `git diff` says.
 """
 
+import argparse
 import base64
 import hashlib
 import shutil
@@ -116,4 +117,6 @@ def main(check: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(check=sys.argv[1:] == ["--check"]))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only compare, offline")
+    sys.exit(main(**vars(parser.parse_args())))

@@ -10,6 +10,10 @@ import pytest
 from book_files import ROOT
 from bs4 import BeautifulSoup
 
+sys.path.append(str(ROOT / "scripts"))
+
+from build import digest
+
 
 class SmallBook:
     def __init__(self, root):
@@ -90,6 +94,20 @@ def test_only_what_changed_is_executed(book):
     book.write("transformer_lib/pieces.py", "answer = 43\n")
     status, printed, executed = book.build()
     assert (status, executed) == (0, ["first", "second"]), printed
+
+    book.write("_build/inputs.json", "")  # cut off
+    status, printed, executed = book.build()
+    assert (status, executed) == (0, ["first", "second"]), printed
+
+
+@pytest.mark.parametrize("above", ["book", "made"])
+def test_a_change_is_seen_wherever_the_book_lies(tmp_path, above):
+    root = tmp_path / above
+    (root / "library").mkdir(parents=True)
+    (root / "library/pieces.py").write_text("answer = 42")
+    before = digest(root, ["library"])
+    (root / "library/pieces.py").write_text("answer = 43")
+    assert digest(root, ["library"]) != before
 
 
 def test_a_chapter_that_fails_stops_the_build_with_its_name_cell_and_error(book):

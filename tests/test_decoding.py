@@ -204,6 +204,14 @@ def same(ours, theirs):
     )
 
 
+def test_a_coarse_model_has_its_log_probabilities_added_up_finely():
+    log_probs = torch.tensor([[-64.0]], dtype=torch.float32)
+    logits = torch.tensor([[-math.inf, 1.0, 0.875]], dtype=torch.bfloat16)
+    (found,) = extend(log_probs, logits, 2)
+    expected = logits[0, 1:].float().log_softmax(dim=0) - 64
+    assert [e.log_prob for e in found] == pytest.approx(expected.tolist(), rel=1e-6)
+
+
 def test_a_beam_as_wide_as_everything_finds_the_best_of_all_translations():
     torch.manual_seed(3)
     vocabulary, longest, alpha = 5, 4, 0.6
@@ -375,8 +383,8 @@ def test_equally_likely_tokens_are_kept_together():
 
 
 def test_sampling_options_out_of_range_are_refused(model, src):
-    for temperature in (0.0, -1.0):
-        with pytest.raises(ValueError, match=f"above 0, got {temperature}"):
+    for temperature in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match=f"above 0 and finite, got {temperature}"):
             sample(model, src, **IDS, temperature=temperature)
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
         sample(model, src, **IDS, top_k=0)

@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parents[1] / "experiments"
 sys.path.append(str(FOLDER))  # the scripts import their neighbours
 
 import ablations  # noqa: E402
+import multi30k_side_by_side as side_by_side  # noqa: E402
 import toys  # noqa: E402
 from tables import add, read  # noqa: E402
 
@@ -350,3 +351,16 @@ def test_the_readme_has_the_means_and_ranges_of_the_table():
         cells = [*key, rows[0]["step"], cell(rows, "validation_loss", 1, 2)]
         cells.append(cell(rows, "exact", 100, 1))
         assert f"| {' | '.join(cells)} |\n" in readme
+
+
+@pytest.mark.parametrize(("ended", "status"), [(0, 0), (1, 1), (-9, 1)])
+def test_a_run_that_fails_or_is_killed_is_no_success(monkeypatch, ended, status):
+    class Process:
+        def __init__(self, command):
+            self.name = command[-1]
+
+        def wait(self):
+            return ended if self.name == "seed-2" else 0
+
+    monkeypatch.setattr(side_by_side.subprocess, "Popen", Process)
+    assert side_by_side.main(Path("runs"), ["seed-1", "seed-2", "seed-3"]) == status

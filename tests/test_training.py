@@ -372,6 +372,7 @@ def test_what_cannot_be_negative_is_refused(name):
         ({"smoothing": 1.0}, r"smoothing must be in \[0, 1\), got 1.0"),
         ({"factor": 0}, "factor must be above 0, got 0"),
         ({"factor": math.nan}, "factor must be above 0, got nan"),
+        ({"r_drop": math.nan}, "r_drop must be at least 0, got nan"),
         ({"max_norm": 0.0}, "max_norm must be above 0, got 0.0"),
         ({"max_norm": -1.0}, "max_norm must be above 0, got -1.0"),
     ],

@@ -434,6 +434,8 @@ def test_a_pair_too_long_to_learn_from_is_named_and_nothing_is_cut_off(translato
         (["max_tokens=81"], "max_tokens must be 80, got 81"),
         (["dropout=0.3"], "dropout must be 0.0, got 0.3"),
         (["seed=5"], "seed must be 0, got 5"),
+        (["bpe_dropout=0.0"], "bpe_dropout must be 0.1, got 0.0"),
+        (["bpe_dropout_epochs=2"], "bpe_dropout_epochs must be 3, got 2"),
     ],
 )
 def test_another_run_in_the_folder_is_refused_and_left_alone(

@@ -1,5 +1,6 @@
 """The files of others are the ones that were fetched."""
 
+import subprocess
 import sys
 
 import pytest
@@ -43,3 +44,10 @@ def test_a_file_that_is_not_as_it_was_fetched_is_named(tmp_path, change):
         (folder / "file.js").unlink()
     name = "more.js" if change == "added" else "file.js"
     assert vendor.faults(folder) == [f"package/{name}"]
+
+
+@pytest.mark.parametrize("option", ["--chek", "check"])
+def test_a_slip_of_the_pen_fetches_nothing(option):
+    script = ROOT / "scripts/vendor.py"
+    done = subprocess.run([sys.executable, script, option], capture_output=True)
+    assert done.returncode == 2

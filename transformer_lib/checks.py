@@ -14,10 +14,10 @@ def require_positive(**sizes: int) -> None:
             raise ValueError(f"{name} must be at least 1, got {size}")
 
 
-def require_not_negative(**sizes: int) -> None:
-    """Raise ``ValueError`` if any size is below 0."""
+def require_not_negative(**sizes: float) -> None:
+    """Raise ``ValueError`` unless every size is at least 0."""
     for name, size in sizes.items():
-        if size < 0:
+        if not size >= 0:  # as nan is not
             raise ValueError(f"{name} must be at least 0, got {size}")
 
 

@@ -114,7 +114,8 @@ def next_probabilities(
 
     Args:
         logits: Shape (rows, tgt_vocab_size).
-        temperature: Above 0. Below 1 favours the likely, above 1 the unlikely tokens.
+        temperature: Above 0, finite. Below 1 favours the likely, above 1 the unlikely
+            tokens.
         top_k: Keep only this many of the likeliest tokens, and their equals.
         top_p: Keep only the likeliest tokens that are needed to reach this share of the
             probability, in (0, 1]; after ``top_k``.
@@ -128,8 +129,8 @@ def next_probabilities(
     Source: top-k: Fan et al. (2018), section 5.4; top-p: Holtzman et al. (2020),
     section 3.1.
     """
-    if temperature <= 0:
-        raise ValueError(f"temperature must be above 0, got {temperature}")
+    if not 0 < temperature < float("inf"):
+        raise ValueError(f"temperature must be above 0 and finite, got {temperature}")
     logits = logits / temperature
     if top_k is not None:
         require_positive(top_k=top_k)
@@ -364,7 +365,8 @@ def extend(log_probs: Tensor, logits: Tensor, number: int) -> list[list[Extensio
     """
     width, vocab_size = log_probs.size(1), logits.size(1)
     number = min(number, width * (vocab_size - 1))  # PAD extends nothing
-    sums = logits.log_softmax(dim=1)  # (rows, tgt_vocab_size)
+    # bfloat16 is too coarse for a sum.
+    sums = logits.log_softmax(dim=1, dtype=log_probs.dtype)  # (rows, tgt_vocab_size)
     sums += log_probs.view(-1, 1)  # in place: the vocabulary is large
     sums = sums.view(-1, width * vocab_size)  # (sentences, width * tgt_vocab_size)
     sums, places = sums.topk(number)  # (sentences, number)

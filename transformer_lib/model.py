@@ -42,8 +42,8 @@ class TransformerConfig:
         tie_output: Use the target's table as the output projection, too.
 
     Raises:
-        ValueError: If a vocabulary size or ``num_layers`` is not positive, or tables of
-            different sizes are to be shared. The pieces check the rest.
+        ValueError: If ``num_layers`` is not positive, or tables of different sizes are
+            to be shared. The pieces check the rest.
     """
 
     src_vocab_size: int | None

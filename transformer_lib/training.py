@@ -276,7 +276,8 @@ def evaluate(model: Transformer, batches: Iterable[Batch]) -> tuple[float, float
 def _groups(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
     """Gather the batches of each update; the last one may have fewer."""
     batches = iter(batches)
-    return iter(lambda: list(islice(batches, size)), [])
+    while group := list(islice(batches, size)):
+        yield group
 
 
 def _out_of_patience(history: Sequence[Epoch], config: TrainingConfig) -> bool:

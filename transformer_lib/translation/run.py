@@ -76,10 +76,10 @@ MODEL_CHOICES = {
     if field.name not in OF_THE_TOKENIZER
 }
 TRAINING_CHOICES = {field.name: field.type for field in fields(TrainingConfig)}
-BPE_DROPOUT = {"bpe_dropout": float, "bpe_dropout_epochs": int}
-CHOICES = {"vocab_size": int, "max_tokens": int, **BPE_DROPOUT}
+CHOICES = {"vocab_size": int, "max_tokens": int}
+CHOICES |= {"bpe_dropout": float, "bpe_dropout_epochs": int}
 CHOICES |= MODEL_CHOICES | TRAINING_CHOICES
-SAME = CHOICES.keys() - HOW_IT_ENDS - BPE_DROPOUT.keys() | {"sentences_sha256"}
+SAME = CHOICES.keys() - HOW_IT_ENDS | {"sentences_sha256"}
 
 
 def require_choices(recipe: Recipe) -> None:
