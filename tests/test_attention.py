@@ -223,3 +223,15 @@ def test_no_key_at_all_is_refused(heads, attend):
     query, key, value = heads
     with pytest.raises(ValueError, match="key must hold at least one position, got 0"):
         attend(query, key[..., :0, :], value[..., :0, :])
+
+
+def test_without_bias_no_projection_adds_one():
+    attention = MultiHeadAttention(D_MODEL, H, bias=False)
+    assert sum(p.numel() for p in attention.parameters()) == 4 * D_MODEL**2
+
+
+def test_any_number_of_axes_may_come_before_the_last_two(heads, mask):
+    expected, _ = scaled_dot_product_attention(*heads, mask)
+    single, own = [x[1, 2] for x in heads], mask[1, 2]
+    assert_close(scaled_dot_product_attention(*single, own)[0], expected[1, 2])
+    assert_close(fused_attention(*single, own), expected[1, 2])

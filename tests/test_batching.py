@@ -164,3 +164,28 @@ def test_a_pair_that_is_too_long_is_refused_before_the_first_batch(side):
 def test_a_budget_of_nothing_is_refused():
     with pytest.raises(ValueError, match="max_tokens must be at least 1, got 0"):
         token_batches([], max_tokens=0)
+
+
+def test_the_special_ids_of_all_batches_can_be_others():
+    ids = {"pad_id": 50, "bos_id": 51, "eos_id": 52}
+    pairs = [([5], [6]), ([7, 8], [9])]
+    (batch,) = token_batches(pairs, 100, **ids)
+    expected = make_batch(pairs, **ids)
+    assert batch.src.equal(expected.src)
+    assert batch.tgt.equal(expected.tgt)
+
+
+def test_a_budget_that_is_met_exactly_is_used():
+    batches = list(token_batches([([5] * 4, [6] * 4)] * 6, max_tokens=10))
+    assert [batch.src.shape for batch in batches] == [(2, 5)] * 3
+
+
+def test_a_long_sentence_makes_only_its_own_batch_small():
+    pairs = [([5] * 9, [6]), *[([5] * 4, [6] * 4)] * 3]
+    batches = list(token_batches(pairs, max_tokens=15))
+    assert [batch.src.size(0) for batch in batches] == [1, 3]
+
+
+def test_an_empty_sentence_is_padded_with_integers():
+    assert pad([[], []], pad_id=9).dtype == torch.int64
+    assert pad([[], [5]], pad_id=9).dtype == torch.int64

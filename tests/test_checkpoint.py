@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from transformer_lib.checkpoint import (
@@ -301,3 +302,12 @@ def test_metadata_is_plain_json(path, model):
     raw = path.read_bytes()
     header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
     assert json.loads(header["__metadata__"]["config"]) == asdict(TIED)
+
+
+def test_a_file_that_says_nothing_about_its_tensors_can_be_read(path):
+    save_file({"a": torch.ones(2)}, path)  # without metadata
+    tensors, about = load_tensors(path)
+    assert tensors["a"].tolist() == [1, 1]
+    assert about == {}
+    with pytest.raises(ValueError, match="holds no model: it has no configuration"):
+        load_model(path)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from transformer_lib.cache import DecoderCache
 from transformer_lib.decoding import (
     beam_search,
     extend,
@@ -391,3 +392,51 @@ def test_sampling_options_out_of_range_are_refused(model, src):
     for top_p in (0.0, 1.5):
         with pytest.raises(ValueError, match=rf"in \(0, 1\], got {top_p}"):
             sample(model, src, **IDS, top_p=top_p)
+
+
+@pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])
+def test_with_the_cache_the_decoder_reads_one_token_and_without_it_all(
+    model, src, decode
+):
+    lengths = []
+    model.decoder.register_forward_pre_hook(
+        lambda _, inputs: lengths.append(inputs[0].size(1))
+    )
+    decode(model, src, **IDS, max_len=4)
+    assert lengths == [1, 1, 1, 1]
+    lengths.clear()
+    decode(model, src, **IDS, max_len=4, use_cache=False)
+    assert lengths == [1, 2, 3, 4]
+
+
+def test_the_search_ends_when_as_many_have_been_found_as_the_beam_holds(model, src):
+    steps = []
+    beam_search(model, src, **IDS, beam_size=2, max_len=30, on_step=steps.append)
+    early = 0
+    for sentence in range(B):
+        own = [step[sentence] for step in steps if sentence in step]
+        *before, last = [sum(h.ended for h in step) for step in own]
+        assert sum(before) < 2
+        assert len(own) == 30 or sum(before) + last >= 2
+        early += len(own) < 30
+    assert early
+
+
+def test_a_beam_holds_four_and_its_penalty_is_0_6_unless_told_otherwise(model, src):
+    assert beam_search(model, src, **IDS) == beam_search(
+        model, src, **IDS, beam_size=4, alpha=0.6
+    )
+
+
+def test_while_no_sentence_leaves_what_is_kept_of_the_memory_stays(
+    model, src, monkeypatch
+):
+    stays = []
+    select = DecoderCache.select
+    monkeypatch.setattr(
+        DecoderCache,
+        "select",
+        lambda *args, **how: stays.append(how["same_memory"]) or select(*args, **how),
+    )
+    beam_search(model, src, **IDS, max_len=3)
+    assert stays == [False, True]  # one row for each sentence becomes four

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from transformer_lib.files import whole_file, write_csv
+from transformer_lib.files import whole_file, write_csv, write_json
 
 
 def names(folder):
@@ -109,3 +109,13 @@ def test_rows_become_csv_and_an_error_leaves_the_old_table(tmp_path):
         write_csv(path, [{"a": 1}, {"c": 2}])
     assert path.read_bytes() == b'a,b\n1,"x, y"\n0.5,\n'
     assert names(tmp_path) == ["table.csv"]
+
+
+def test_json_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "new" / "record.json"
+    write_json(str(path), {"a": 1.5})
+    assert path.read_bytes() == b'{\n  "a": 1.5\n}\n'
+    with pytest.raises(TypeError, match="set is not JSON serializable"):
+        write_json(path, {"a": {1}})
+    assert path.read_bytes() == b'{\n  "a": 1.5\n}\n'
+    assert names(path.parent) == ["record.json"]

@@ -151,3 +151,27 @@ def test_a_bias_is_not_taken_for_a_mask():
         from_additive(torch.tensor([0.0, -0.5, -1e9]))
     with pytest.raises(ValueError, match="got nan"):
         from_additive(torch.tensor([0.0, float("nan")]))
+
+
+def test_a_mask_of_ones_becomes_boolean():
+    assert from_ones(torch.tensor([[1, 0]])).dtype == torch.bool
+    assert from_ones(torch.tensor([[1.0, 0.0]])).dtype == torch.bool
+
+
+def test_an_additive_mask_hides_from_minus_ten_thousand_on():
+    assert from_additive(torch.tensor([0.0, -1e4])).tolist() == [True, False]
+    with pytest.raises(ValueError, match=r"0 or values up to -1e4, got -9999\.0"):
+        from_additive(torch.tensor([0.0, -9999.0]))
+
+
+@pytest.mark.parametrize("shape", [(B, 1, 1), (B, 1, 1, S, 1), (B, S)])
+def test_only_a_mask_of_four_axes_is_turned_into_a_key_padding_mask(shape):
+    with pytest.raises(ValueError, match=r"mask must have shape \(B, 1, 1, S\), got"):
+        to_key_padding_mask(torch.ones(shape, dtype=torch.bool))
+
+
+def test_masks_are_made_on_the_device_asked_for_and_stay_on_theirs():
+    meta = torch.device("meta")
+    mask = causal_mask(T, meta)
+    assert mask.device == meta
+    assert to_additive(mask).device == meta

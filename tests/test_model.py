@@ -257,3 +257,12 @@ def test_bad_token_ids_are_refused(src, tgt):
 def test_every_attention_of_the_model_is_a_multi_head_attention():
     kinds = [m for m in build(CONFIG).modules() if isinstance(m, MultiHeadAttention)]
     assert len(kinds) == 3 * CONFIG.num_layers
+
+
+def test_the_presets_drop_nothing_that_the_paper_keeps_and_share_one_vocabulary():
+    for preset in (TransformerConfig.base, TransformerConfig.tensor2tensor):
+        config = preset()
+        assert (config.src_vocab_size, config.tgt_vocab_size) == (37_000, 37_000)
+        assert (config.attention_dropout, config.feed_forward_dropout) == (0, 0)
+    config = TransformerConfig.base()
+    assert (config.positions, config.norm_eps) == ("interleaved", 1e-5)

@@ -108,3 +108,22 @@ def test_unknown_layouts_and_impossible_sizes_are_refused():
         sinusoidal_table(-1, D_MODEL)
     with pytest.raises(ValueError, match="max_len must be at least 1, got 0"):
         PositionalEncoding(D_MODEL, 0)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
+def test_the_table_is_as_exact_when_torch_computes_in_float32(layout):
+    expected = sinusoidal_table(20_000, D_MODEL, layout)
+    torch.set_default_dtype(torch.float32)
+    assert sinusoidal_table(20_000, D_MODEL, layout).equal(expected)
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 3, 4, 5, 8])
+def test_a_concatenated_table_has_the_width_asked_for(width):
+    assert sinusoidal_table(3, width, "concatenated").shape == (3, width)
+
+
+def test_a_width_below_zero_has_no_table_and_a_width_of_zero_no_encoding():
+    with pytest.raises(ValueError, match="d_model must be at least 0, got -2"):
+        sinusoidal_table(MAX_LEN, -2)
+    with pytest.raises(ValueError, match="d_model must be at least 1, got 0"):
+        PositionalEncoding(0, MAX_LEN)

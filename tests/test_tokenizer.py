@@ -273,3 +273,14 @@ def test_a_tokenizer_with_other_special_tokens_is_refused():
     other = AnyTokenizer(models.WordLevel({"[PAD]": 0, "a": 1}, unk_token="a"))
     with pytest.raises(ValueError, match=r"must begin .*'<pad>'.*got \('\[PAD\]', 'a'"):
         Tokenizer.from_json(other.to_str())
+
+
+def test_the_first_piece_after_the_special_ones_is_shown_as_text(tokenizer):
+    assert tokenizer.pieces([2, 3, 4]) == ["</s>", "!", '"']
+
+
+def test_a_tokenizer_with_other_special_tokens_is_refused_even_if_it_cleans(tokenizer):
+    whole = tokenizer.to_json()
+    for text in (whole.replace("<pad>", "[PAD]"), whole.replace("</s>", "<end>")):
+        with pytest.raises(ValueError, match="must begin its vocabulary with"):
+            Tokenizer.from_json(text)

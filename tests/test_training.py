@@ -626,3 +626,30 @@ def test_a_state_that_is_cut_off_is_refused_and_left_alone(tmp_path):
     with pytest.raises(ValueError, match=f"{STATE} is not a whole checkpoint"):
         run(tmp_path)
     assert (tmp_path / STATE).read_bytes() == cut_off
+
+
+def test_in_bf16_the_loss_is_still_added_up_in_single_precision():
+    model, batch = new_model().float(), VALIDATION[0]
+    config = replace(CONFIG, bf16=True)
+    loss, _ = train_step(model, adam(model), [batch], 0.01, config)
+    assert loss != torch.tensor(loss).bfloat16().item()
+
+
+def test_the_loss_of_an_epoch_is_the_mean_over_its_tokens(monkeypatch):
+    steps = []
+
+    def step(*arguments):
+        steps.append(train_step(*arguments))
+        return steps[-1]
+
+    monkeypatch.setattr(training, "train_step", step)
+    for number, epoch in enumerate(run()[1]):
+        own = steps[number * UPDATES : (number + 1) * UPDATES]
+        losses, tokens = map(sum, zip(*own, strict=True))
+        assert epoch.loss == pytest.approx(losses / tokens)
+
+
+def test_unless_told_otherwise_it_trains_as_the_paper_did():
+    config = TrainingConfig()
+    assert (config.warmup_steps, config.factor, config.smoothing) == (4000, 1.0, 0.1)
+    assert (config.patience, config.cooldown, config.r_drop) == (None, 0, 0.0)

@@ -835,3 +835,32 @@ def test_a_command_is_required(capsys):
         command.main([])
     assert caught.value.code == 2
     assert "arguments are required: COMMAND" in capsys.readouterr().err
+
+
+def test_a_beam_is_as_wide_and_its_penalty_as_strong_as_asked(translator, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "transformer_lib.translation.translator.beam_search",
+        lambda *inputs, **how: asked.append(how) or beam_search(*inputs, **how),
+    )
+    translator.translate(["ba"])
+    translator.translate(["ba"], alpha=-9.0)
+    assert asked == []  # greedy, whatever the penalty
+    translator.translate(["ba"], 2)
+    translator.translate(["ba"], 3, -9.0)
+    assert [(how["beam_size"], how["alpha"]) for how in asked] == [(2, 1.4), (3, -9.0)]
+
+
+def test_a_sentence_of_more_tokens_than_a_batch_may_hold_is_translated_alone(
+    translator, monkeypatch
+):
+    monkeypatch.setattr("transformer_lib.translation.translator.MAX_TOKENS", 1)
+    sizes = []
+    decode = translator._decode
+    monkeypatch.setattr(
+        translator,
+        "_decode",
+        lambda sources, *how: sizes.append(len(sources)) or decode(sources, *how),
+    )
+    assert all(translator.translate(["ba", "fi lu"]))
+    assert sizes == [1, 1]
