@@ -189,3 +189,10 @@ def test_a_long_sentence_makes_only_its_own_batch_small():
 def test_an_empty_sentence_is_padded_with_integers():
     assert pad([[], []], pad_id=9).dtype == torch.int64
     assert pad([[], [5]], pad_id=9).dtype == torch.int64
+
+
+def test_the_special_ids_are_those_of_one_batch_unless_told_otherwise():
+    pairs = [([5], [6]), ([7, 8], [9])]
+    (batch,) = token_batches(pairs, 100)
+    assert batch.src.equal(make_batch(pairs).src)
+    assert batch.tgt.equal(make_batch(pairs).tgt)

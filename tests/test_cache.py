@@ -207,3 +207,14 @@ def test_a_cache_of_another_depth_is_refused(src, tgt):
     cache = DecoderCache(CONFIG.num_layers + 1)
     with pytest.raises(ValueError, match="argument 2 is longer than argument 1"):
         model.decode(tgt[:, :1], model.encode(src), padding_mask(src, PAD), cache)
+
+
+def test_rows_of_the_same_sentences_leave_what_is_kept_of_their_memory(src, tgt):
+    model = Transformer(CONFIG).eval()
+    cache = DecoderCache(CONFIG.num_layers)
+    model.decode(tgt[:, :1], model.encode(src), padding_mask(src, PAD), cache)
+    own, source = cache.layers[0]
+    before, newest = source.k, own.k
+    cache.select(torch.tensor([1, 0]), same_memory=True)
+    assert source.k is before
+    assert own.k.equal(newest[[1, 0]])

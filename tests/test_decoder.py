@@ -118,3 +118,13 @@ def test_the_options_reach_the_pieces():
         assert attention.dropout == 0.125
         assert attention.w_o.bias is None
     assert layer.feed_forward.dropout.p == 0.5
+
+
+def test_the_defaults_are_the_papers():
+    layer = DecoderLayer(D_MODEL, H, D_FF)
+    for residual in (layer.self_attention_residual, layer.cross_attention_residual):
+        assert (residual.dropout.p, residual.norm_first) == (0.1, False)
+    for attention in (layer.self_attention, layer.cross_attention):
+        assert attention.dropout == 0
+        assert attention.w_q.bias is not None
+    assert layer.feed_forward.dropout.p == 0

@@ -440,3 +440,11 @@ def test_while_no_sentence_leaves_what_is_kept_of_the_memory_stays(
     )
     beam_search(model, src, **IDS, max_len=3)
     assert stays == [False, True]  # one row for each sentence becomes four
+
+
+def test_the_temperature_is_one_unless_told_otherwise(model, src):
+    def draw(**options):
+        generator = torch.Generator().manual_seed(1)
+        return sample(model, src, **IDS, generator=generator, **options)
+
+    assert draw() == draw(temperature=1.0)

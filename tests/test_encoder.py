@@ -88,3 +88,11 @@ def test_the_options_reach_the_pieces():
     assert layer.self_attention.dropout == 0.125
     assert layer.feed_forward.dropout.p == 0.5
     assert layer.self_attention.w_o.bias is None
+
+
+def test_the_defaults_are_the_papers():
+    layer = EncoderLayer(D_MODEL, H, D_FF)
+    for residual in (layer.self_attention_residual, layer.feed_forward_residual):
+        assert (residual.dropout.p, residual.norm_first) == (0.1, False)
+    assert layer.self_attention.dropout == layer.feed_forward.dropout.p == 0
+    assert layer.self_attention.w_q.bias is not None

@@ -71,3 +71,8 @@ def test_a_cooldown_of_all_epochs_and_more():
 def test_an_impossible_cooldown_is_refused(epoch, epochs, cooldown, message):
     with pytest.raises(ValueError, match=message):
         cooldown_factor(epoch, epochs, cooldown)
+
+
+def test_warmup_takes_4000_steps_unless_told_otherwise():
+    for step in (1, 3999, 4001):
+        assert warmup_rate(step, 512) == warmup_rate(step, 512, warmup_steps=4000)

@@ -90,3 +90,9 @@ def test_training_never_sees_what_is_held_out_whatever_the_seeds():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         toy_pairs(**{"task": "copy", "count": 3, "seed": 1, **arguments})
+
+
+def test_three_to_ten_symbols_of_seventeen_are_drawn_unless_told_otherwise():
+    pairs = toy_pairs("copy", 500, seed=1)
+    assert {len(src) for src, _ in pairs} == set(range(3, 11))
+    assert {symbol for src, _ in pairs for symbol in src} == set(range(3, 20))

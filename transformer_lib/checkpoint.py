@@ -28,7 +28,7 @@ def save_tensors(
         OSError: If the file cannot be written, as when the disk is full.
         TypeError: If JSON cannot hold what ``about`` says.
     """
-    tensors = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     metadata = {name: json.dumps(value) for name, value in about.items()}
     with whole_file(path) as unfinished:
         unfinished.write_bytes(save(tensors, metadata))

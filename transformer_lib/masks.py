@@ -149,7 +149,7 @@ def from_additive(additive: Tensor) -> Tensor:
     """
     hidden = additive <= -1e4
     if not ((additive == 0) | hidden).all():
-        bias = additive[(additive != 0) & ~hidden][0].item()
+        bias = additive[(additive != 0) & ~hidden][0]
         raise ValueError(f"additive must hold 0 or values up to -1e4, got {bias}")
     return ~hidden
 

@@ -129,7 +129,7 @@ class Tokenizer:
         """
         require_probability(dropout=dropout)
         text = self.clean(text)
-        words = self._bpe.pre_tokenizer.pre_tokenize_str(text) if text else []
+        words = self._bpe.pre_tokenizer.pre_tokenize_str(text)
         ids = []
         for word, _ in words:
             pieces = list(word)

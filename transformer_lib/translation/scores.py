@@ -53,7 +53,7 @@ def score(translations: Sequence[str], references: Sequence[str]) -> Scores:
     measured: list[float | str] = []
     for metric in (BLEU(), CHRF(), BLEU(lowercase=True)):
         result = metric.corpus_score(translations, [references])
-        measured += [result.score, metric.get_signature().format(short=False)]
+        measured += [result.score, metric.get_signature().format()]
     same = sum(
         ours == theirs for ours, theirs in zip(translations, references, strict=True)
     )
