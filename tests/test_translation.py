@@ -147,17 +147,23 @@ def test_each_sentence_has_its_own_translation_in_order(translator, beam, monkey
     assert len(set(alone)) == 6
 
 
-def test_a_batch_holds_sentences_of_similar_length_and_no_more_tokens_than_said(
-    translator, monkeypatch
-):
-    monkeypatch.setattr("transformer_lib.translation.translator.MAX_TOKENS", 60)
-    batches = []
+@pytest.fixture
+def batches(translator, monkeypatch):
+    """What is translated together, batch by batch."""
+    found = []
     decode = translator._decode
     monkeypatch.setattr(
         translator,
         "_decode",
-        lambda sources, *how: batches.append(sources) or decode(sources, *how),
+        lambda sources, *how: found.append(sources) or decode(sources, *how),
     )
+    return found
+
+
+def test_a_batch_holds_sentences_of_similar_length_and_no_more_tokens_than_said(
+    translator, batches, monkeypatch
+):
+    monkeypatch.setattr("transformer_lib.translation.translator.MAX_TOKENS", 60)
     translator.translate(["ba", "ba de fi lu", "de"] * 11, beam=2)
     lengths = [[len(source) for source in batch] for batch in batches]
     assert sum(map(len, lengths)) == 33
@@ -852,15 +858,8 @@ def test_a_beam_is_as_wide_and_its_penalty_as_strong_as_asked(translator, monkey
 
 
 def test_a_sentence_of_more_tokens_than_a_batch_may_hold_is_translated_alone(
-    translator, monkeypatch
+    translator, batches, monkeypatch
 ):
     monkeypatch.setattr("transformer_lib.translation.translator.MAX_TOKENS", 1)
-    sizes = []
-    decode = translator._decode
-    monkeypatch.setattr(
-        translator,
-        "_decode",
-        lambda sources, *how: sizes.append(len(sources)) or decode(sources, *how),
-    )
     assert all(translator.translate(["ba", "fi lu"]))
-    assert sizes == [1, 1]
+    assert [len(batch) for batch in batches] == [1, 1]
