@@ -69,6 +69,11 @@ def test_sphinx_left_no_problem_on_a_page(page):
     assert soup(page).select(".problematic, .system-message") == []
 
 
+def test_a_role_became_a_link_wherever_it_stands(page):
+    roles = r"\{(?:ref|term|numref|cite:[pt])\}"  # a listing's note knows none
+    assert re.findall(roles, page.read_text("utf-8")) == []
+
+
 def test_the_code_of_a_listing_keeps_its_indentation(page):
     lines = re.findall(r'"w-line"[^>]*--indent:(\d+)">( *)', page.read_text("utf-8"))
     assert all(len(spaces) == int(indent) for indent, spaces in lines)
