@@ -322,6 +322,9 @@ def test_every_step_is_reported(model, src):
 def test_an_impossible_beam_is_refused(model, src):
     with pytest.raises(ValueError, match="beam_size must be at least 1, got 0"):
         beam_search(model, src, **IDS, beam_size=0)
+    for alpha in (100.5, -100.5, math.inf, -math.inf, math.nan):
+        with pytest.raises(ValueError, match=rf"in \[-100, 100\], got {alpha}"):
+            beam_search(model, src, **IDS, alpha=alpha)
     with pytest.raises(ValueError, match="at most the model's, got 62 and 61"):
         beam_search(model, src, **IDS, max_len=MAX_LEN + 1)
 

@@ -218,7 +218,9 @@ def test_a_config_cannot_be_changed():
         ({"tgt_vocab_size": 0}, "vocab_size must be at least 1, got 0"),
         ({"max_len": 0}, "max_len must be at least 1, got 0"),
         ({"pad_id": 19}, "pad_id must be below vocab_size, got 19 and 19"),
-        ({"positions": "rotary"}, "got 'rotary'"),
+        ({"positions": "rotary"}, "interleaved, concatenated, learned, got rotary"),
+        ({"norm_eps": -1e-5}, "norm_eps must be at least 0, got -1e-05"),
+        ({"norm_eps": float("nan")}, "norm_eps must be at least 0, got nan"),
         ({"share_embeddings": True}, "equal to share embeddings, got 19 and 23"),
     ],
 )

@@ -523,6 +523,9 @@ def test_a_run_may_be_made_longer_and_asked_again(tmp_path):
     epochs = []
     assert_same(run(tmp_path, on_epoch=epochs.append), expected)
     assert epochs == []
+    match = f"as many as were trained, got 1 and {CONFIG.epochs}"
+    with pytest.raises(ValueError, match=match):
+        run(tmp_path, replace(CONFIG, epochs=1))
 
 
 def test_a_run_may_be_told_to_cool_down(tmp_path):

@@ -6,11 +6,13 @@ import json
 import random
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import asdict
+from functools import partial
 from itertools import permutations
 
 import pytest
@@ -44,7 +46,7 @@ EPOCHS = 12
 TINY = (
     f"vocab_size=300 max_tokens=80 max_len={MAX_LEN} d_model=32 num_heads=2 d_ff=64 "
     "num_layers=1 norm_first=true dropout=0.0 warmup_steps=50 factor=0.5 average=2 "
-    "bpe_dropout=0.1 bpe_dropout_epochs=3"
+    "cooldown=2 bpe_dropout=0.1 bpe_dropout_epochs=9"
 ).split()
 COMMAND = [sys.executable, "-m", "transformer_lib.translation"]
 
@@ -314,6 +316,25 @@ def test_parallel_files_may_be_empty_in_the_same_lines_only(tmp_path):
         read_parallel(source, target)
 
 
+@pytest.mark.parametrize("blank", [" ", "\t", "\u00a0"])
+def test_white_space_is_no_text_to_learn_from(tmp_path, blank):
+    source, target = tmp_path / "text.xx", tmp_path / "text.yy"
+    source.write_text(f"a\n{blank}\n", encoding="utf-8")
+    target.write_text("A\nB\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="line 2 must have text in both"):
+        read_parallel(source, target)
+
+
+@pytest.mark.parametrize("lines", [0, 2])
+def test_parallel_files_without_text_are_refused(tmp_path, lines):
+    source, target = tmp_path / "text.xx", tmp_path / "text.yy"
+    for path in (source, target):
+        path.write_text(lines * "\n")
+    match = f"text.xx and .*text.yy must have text, got {lines} empty lines"
+    with pytest.raises(ValueError, match=match):
+        read_parallel(source, target)
+
+
 def test_the_grammar_is_the_default_and_goes_both_ways(monkeypatch):
     small = grammar.splits(train=7, validation=5, test=3, longer=2)
     monkeypatch.setattr(corpus, "grammar_splits", lambda: small)
@@ -405,6 +426,30 @@ def test_a_pair_longer_than_the_position_table_is_refused(translator):
         run.encode_pairs(translator, pairs, 1000)
 
 
+def test_a_random_cut_that_is_too_long_stays_as_usual(files, translator, tmp_path):
+    splits = {
+        split: [str(files / f"{split}.{side}") for side in ("xx", "yy")]
+        for split in ("train", "validation")
+    }
+    lines = [line for pair in Corpus(files=splits).pairs("train") for line in pair]
+    longest = max(len(translator.tokenizer.encode(line)) for line in lines) + 1
+    random_cut = partial(translator.tokenizer.encode_at_random, dropout=0.9)
+    assert max(len(random_cut(line, random=random)) for line in lines) >= longest
+    recipe = dict(map(command.parse_choice, TINY))
+    recipe |= {"max_len": longest, "epochs": 2, "cooldown": 0, "bpe_dropout": 0.9}
+    run.train_translator(Corpus(files=splits), recipe, tmp_path)
+    assert len(losses(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("name", ["grammar-en-de", "multi30k-en-de"])
+def test_the_command_of_a_shipped_record_makes_the_recipe_that_it_tells(name):
+    record = run.read_record(ROOT / "models" / name)
+    arguments = shlex.split(record["command"].removeprefix(command.PROGRAM))
+    options = command.parser().parse_args(arguments)
+    recipe = command.recipe(options, command.training_corpus(options), "cpu")
+    assert {choice: record.get(choice) for choice in recipe} == recipe
+
+
 def test_every_preset_is_possible():
     for preset in run.PRESETS.values():
         run.require_choices(preset)
@@ -420,6 +465,10 @@ def test_choices_are_checked_by_name_and_type():
         run.require_choices({"d_model": "32x"})
     with pytest.raises(ValueError, match=r"patience must be int \| None, got 1\.5"):
         run.require_choices({"patience": 1.5})
+    with pytest.raises(ValueError, match="d_model must be int, got True"):
+        run.require_choices({"d_model": True})
+    with pytest.raises(ValueError, match="dropout must be float, got False"):
+        run.require_choices({"dropout": False})
 
 
 def test_a_pair_too_long_to_learn_from_is_named_and_nothing_is_cut_off(translator):
@@ -441,7 +490,7 @@ def test_a_pair_too_long_to_learn_from_is_named_and_nothing_is_cut_off(translato
         (["dropout=0.3"], "dropout must be 0.0, got 0.3"),
         (["seed=5"], "seed must be 0, got 5"),
         (["bpe_dropout=0.0"], "bpe_dropout must be 0.1, got 0.0"),
-        (["bpe_dropout_epochs=2"], "bpe_dropout_epochs must be 3, got 2"),
+        (["bpe_dropout_epochs=2"], "bpe_dropout_epochs must be 9, got 2"),
     ],
 )
 def test_another_run_in_the_folder_is_refused_and_left_alone(
@@ -471,7 +520,8 @@ def test_the_other_direction_is_another_run(files, copy, call):
     status, _, err = call(*arguments)
     assert status == 2
     assert "choose another folder" in err
-    assert re.search("sentences_sha256 must be [0-9a-f]{64}, got [0-9a-f]{64}", err)
+    digest = r"\{'train': '[0-9a-f]{64}', 'validation': '[0-9a-f]{64}'\}"
+    assert re.search(f"sentences_sha256 must be {digest}, got {digest}", err)
 
 
 @pytest.mark.parametrize(
@@ -516,6 +566,10 @@ def test_a_setting_that_cannot_be_leaves_nothing_behind(files, call, tmp_path):
         "max_tokens=3",
         "bpe_dropout=1",
         "bpe_dropout_epochs=-1",
+        "positions=lerned",
+        "norm_eps=-1",
+        f"cooldown={EPOCHS}",
+        f"epochs={EPOCHS + 1}",  # after --epochs
     ):
         status, out, err = call(*train_arguments(files, tmp_path), change)
         assert (status, out) == (2, "")
@@ -531,8 +585,32 @@ def test_a_finished_run_goes_on_for_more_epochs(files, copy, call):
     assert run.read_record(copy)["epochs_trained"] == EPOCHS + 1
 
 
-def test_a_damaged_record_is_named(copy, call):
-    (copy / "run.json").write_text('{"corp', encoding="utf-8")
+def test_a_record_recalls_all_the_commands_that_made_the_model(files, copy, call):
+    for epochs in (EPOCHS + 1, EPOCHS + 1, EPOCHS + 2):
+        assert call(*train_arguments(files, copy, epochs))[0] == 0
+    record = run.read_record(copy)
+    commands = [*record["earlier_commands"], record["command"]]
+    epochs = [int(re.search("--epochs ([0-9]+)", each)[1]) for each in commands]
+    assert epochs == [EPOCHS, EPOCHS + 1, EPOCHS + 2]
+    assert record["epochs"] == EPOCHS + 2
+
+
+def test_a_run_cannot_end_before_it_stands(files, copy, call):
+    scores = run.read_record(copy)["validation"]
+    weights = (copy / "model.safetensors").read_bytes()
+    status, out, err = call(*train_arguments(files, copy, epochs=EPOCHS - 1))
+    assert (status, out) == (2, "")
+    assert f"epochs must be at least as many as were trained, got {EPOCHS - 1}" in err
+    assert run.read_record(copy)["epochs"] == EPOCHS
+    assert run.read_record(copy)["validation"] == scores
+    assert (copy / "model.safetensors").read_bytes() == weights
+
+
+@pytest.mark.parametrize(
+    "content", ['{"corp', "[]", "{}", '{"corpus": {"date": 1}}', '{"corpus": {}}']
+)
+def test_a_damaged_record_is_named(copy, call, content):
+    (copy / "run.json").write_text(content, encoding="utf-8")
     status, _, err = call("evaluate", "--model", copy)
     assert status == 2
     assert f"error: {copy / 'run.json'} is not a whole record" in err
@@ -671,7 +749,8 @@ def test_evaluate_shows_scores_with_signatures(folder, call, files, tmp_path):
     report = tmp_path / "new" / "scores.json"
     status, out, _ = call("evaluate", "--model", folder, "--json", report)
     assert status == 0
-    assert "validation of files, greedy, " in out
+    sides = files / "validation.xx", files / "validation.yy"
+    assert f"{sides[0]} and {sides[1]}, greedy, " in out
     for part in ("BLEU", "chrF", "case:mixed", "case:lc", "tok:13a", "Moses", "exact"):
         assert part in out
     written = json.loads(report.read_text(encoding="utf-8"))
@@ -683,9 +762,8 @@ def test_evaluate_shows_scores_with_signatures(folder, call, files, tmp_path):
     sides = files / "train.xx", files / "train.yy"
     status, out, _ = call("evaluate", "--model", folder, "--beam", 2, "--files", *sides)
     assert status == 0
-    assert re.search(
-        r"files of files, beam of 2, alpha 1.4, [\d.]+ s: 360 sentences", out
-    )
+    title = re.escape(f"{sides[0]} and {sides[1]}, beam of 2, alpha 1.4, ")
+    assert re.search(title + r"[\d.]+ s: 360 sentences", out)
 
 
 def test_evaluate_takes_named_data_and_refuses_unknown_splits(
@@ -715,6 +793,7 @@ def test_evaluate_keeps_the_direction_that_the_model_was_trained_in(
     other = {"en": "de", "de": "en"}[language]
     record = run.read_record(copy)
     record["corpus"] = asdict(Corpus(source=language, target=other))
+    record["sentences_sha256"] = {}
     (copy / "run.json").write_text(json.dumps(record), encoding="utf-8")
     asked = []
     monkeypatch.setattr(
@@ -725,6 +804,26 @@ def test_evaluate_keeps_the_direction_that_the_model_was_trained_in(
         assert status == 0
         assert (asked[-1].source, asked[-1].target) == (language, other)
     assert [corpus.data for corpus in asked] == ["grammar", "multi30k"]
+
+
+def test_evaluate_finds_the_sentences_of_the_run_again_or_refuses(
+    files, call, monkeypatch, tmp_path
+):
+    text = shutil.copytree(files, tmp_path / "text")
+    monkeypatch.chdir(text)
+    pairs = [[f"{split}.xx", f"{split}.yy"] for split in ("train", "validation")]
+    sides = ["--train", *pairs[0], "--validation", *pairs[1]]
+    how = ["--device", "cpu", "--epochs", "3", *sides, "--set", *TINY]
+    assert call("train", "--output", tmp_path / "run", *how)[0] == 0
+    monkeypatch.chdir(tmp_path)
+    assert call("evaluate", "--model", tmp_path / "run")[0] == 0
+    for side in ("xx", "yy"):
+        path = text / f"validation.{side}"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
+    status, out, err = call("evaluate", "--model", tmp_path / "run")
+    assert (status, out) == (2, "")
+    assert f"{path} must hold the sentences of the training run, got others" in err
+    assert call("evaluate", "--model", tmp_path / "run", "--files", path, path)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -797,6 +896,24 @@ def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
     assert (changed["dropout"], changed["bias"]) == (0.3, False)
     assert changed["positions"] == "learned"
     assert recipe("--epochs", "3", "--seed", "7")["seed"] == 7
+    assert recipe("--epochs", "3", "--set", "epochs=3")["epochs"] == 3
+
+
+def test_one_language_says_the_other(call):
+    for arguments in (["--source", "de"], ["--target", "en"]):
+        options = command.parser().parse_args(["train", "--output", "x", *arguments])
+        corpus = command.training_corpus(options)
+        assert (corpus.source, corpus.target) == ("de", "en")
+    options = command.parser().parse_args(["train", "--output", "x", "--source", "en"])
+    assert command.training_corpus(options) == Corpus()
+
+
+def test_an_empty_name_is_none(folder, call):
+    status, _, err = call("train", "--output", "")
+    assert (status, err) == (2, "error: --output must name a folder, got ''\n")
+    status, out, err = call("translate", "--model", folder, "--file", "")
+    assert (status, out) == (1, "")
+    assert "Is a directory" in err
 
 
 def test_a_gpu_that_is_not_there_is_refused(folder, call, monkeypatch):
@@ -822,6 +939,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(files, folder, tmp_path):
     _, err = process.communicate()
     assert process.returncode == 1
     assert err.splitlines()[-1].startswith("error: ")
+    assert str(tmp_path / "training.safetensors") in err
     assert "Traceback" not in err
     assert {path.name for path in tmp_path.iterdir()} == {"run.json", "tokenizer.json"}
 

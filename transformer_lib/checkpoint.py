@@ -45,7 +45,8 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is cut off, altered in its header, or something else.
+        ValueError: If the file is cut off or something else, or its header cannot be
+            read.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no checkpoint {path}")

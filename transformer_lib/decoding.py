@@ -194,8 +194,8 @@ def beam_search(
         bos_id: The id that every translation begins with.
         eos_id: The id that ends one.
         beam_size: The number of hypotheses that go on.
-        alpha: Strength of the length penalty. 0 ranks by ``log_prob``, which favours
-            short translations.
+        alpha: Strength of the length penalty, in [-100, 100]. 0 ranks by ``log_prob``,
+            which favours short translations.
         max_len: As for ``greedy_decode``.
         use_cache: As for ``greedy_decode``.
         on_step: Called after every step with the hypotheses of that step, by the number
@@ -207,11 +207,14 @@ def beam_search(
         that were cut off, then by score, the highest first.
 
     Raises:
-        ValueError: If ``beam_size`` is below 1; the rest as ``greedy_decode``.
+        ValueError: If ``beam_size`` is below 1 or ``alpha`` is out of its range; the
+            rest as ``greedy_decode``.
 
     Source: Vaswani et al. (2017), section 6.1; Wu et al. (2016), section 7.
     """
     require_positive(beam_size=beam_size)
+    if not -100 <= alpha <= 100:  # beyond, no float holds the penalty
+        raise ValueError(f"alpha must be in [-100, 100], got {alpha}")
     with inference(model):
         limits = length_limits(model, src, max_len)
         prefixes = Prefixes(model, src, bos_id, use_cache)

@@ -29,6 +29,9 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         with open(unfinished, "r+b") as file:
             os.fsync(file.fileno())  # or a power cut could leave the name without bytes
         unfinished.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # of a full disk, say which file
+        raise
     finally:
         unfinished.unlink(missing_ok=True)
 

@@ -6,12 +6,12 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from transformer_lib.cache import DecoderCache
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_not_negative, require_positive
 from transformer_lib.decoder import Decoder, DecoderLayer
 from transformer_lib.embedding import TokenEmbedding
 from transformer_lib.encoder import Encoder, EncoderLayer
 from transformer_lib.masks import causal_mask, padding_mask
-from transformer_lib.positions import PositionalEncoding
+from transformer_lib.positions import LAYOUTS, PositionalEncoding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,9 @@ class TransformerConfig:
         tie_output: Use the target's table as the output projection, too.
 
     Raises:
-        ValueError: If ``num_layers`` is not positive, or tables of different sizes are
-            to be shared. The pieces check the rest.
+        ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative,
+            ``positions`` is unknown, or tables of different sizes are to be shared. The
+            pieces check the rest.
     """
 
     src_vocab_size: int | None
@@ -66,6 +67,10 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         require_positive(num_layers=self.num_layers)
+        require_not_negative(norm_eps=self.norm_eps)
+        if self.positions not in LAYOUTS:
+            known = ", ".join(LAYOUTS)
+            raise ValueError(f"positions must be one of {known}, got {self.positions}")
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
             raise ValueError(
                 "src_vocab_size and tgt_vocab_size must be equal to share embeddings, "

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from transformer_lib.checks import require_not_negative, require_positive
 
 LONGEST_TIMESCALE = 10_000.0
+LAYOUTS = ("interleaved", "concatenated", "learned")
 
 
 def sinusoidal_table(max_len: int, d_model: int, layout: str = "interleaved") -> Tensor:

@@ -147,8 +147,8 @@ def train(
     Raises:
         OSError: If the folder cannot be written, as when the disk is full.
         ValueError: If the folder holds a run of another model or another way to train,
-            or a damaged file; if an epoch or the validation has no batches; as
-            ``train_step`` does.
+            more epochs, or a damaged file; if an epoch or the validation has no
+            batches; as ``train_step`` does.
 
     Source: Vaswani et al. (2017), section 5.
     """
@@ -160,6 +160,11 @@ def train(
     history: list[Epoch] = []
     if folder is not None and (Path(folder) / STATE).exists():
         history, recent = _resume(Path(folder) / STATE, model, optimizer, config)
+    if len(history) > config.epochs:
+        raise ValueError(
+            "epochs must be at least as many as were trained, "
+            f"got {config.epochs} and {len(history)}"
+        )
     step = history[-1].step if history else 0
     width = model.config.d_model
     while len(history) < config.epochs and not _out_of_patience(history, config):

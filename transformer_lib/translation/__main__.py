@@ -21,6 +21,7 @@ from transformer_lib.translation.options import PROGRAM, parser
 from transformer_lib.translation.run import (
     PRESETS,
     Recipe,
+    digest,
     measure,
     read_record,
     train_translator,
@@ -71,6 +72,8 @@ def run_download(options: argparse.Namespace) -> None:
 
 def run_train(options: argparse.Namespace) -> None:
     """Train, or go on where a run was stopped."""
+    if not options.output:
+        raise ValueError("--output must name a folder, got ''")
     device = choose_device(options)
     corpus = training_corpus(options)
     if (Path(options.output) / STATE).exists():
@@ -84,28 +87,36 @@ def run_train(options: argparse.Namespace) -> None:
             command=options.typed,
             on_epoch=print_epoch,
         )
-    except KeyboardInterrupt:
-        say(f"Stopped. The epochs so far are kept; to go on:\n  {options.typed}")
+    except (KeyboardInterrupt, OSError):
+        if (Path(options.output) / STATE).exists():
+            say(f"Stopped. The epochs so far are kept; to go on:\n  {options.typed}")
         raise
-    print_scores(f"validation of {corpus}, greedy", scores)
+    print_scores(f"{corpus.title('validation')}, greedy", scores)
     say(f"The translator is in {options.output}.")
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """Print the scores of each split."""
     translator = load(options)
-    corpus = evaluation_corpus(options)
+    corpus, known = evaluation_corpus(options)
     splits = corpus.names if options.files else options.split or ["validation"]
     method = "greedy"
     if options.beam > 1:
         method = f"beam of {options.beam}, alpha {options.alpha:g}"
     results = {}
-    for split, pairs in {split: corpus.pairs(split) for split in splits}.items():
+    pairs_of = {split: corpus.pairs(split) for split in splits}
+    for split, pairs in pairs_of.items():
+        if known.get(split, digest(pairs)) != digest(pairs):
+            raise ValueError(
+                f"{corpus.title(split)} must hold the sentences of the training run, "
+                "got others; name files to be judged by with --files"
+            )
+    for split, pairs in pairs_of.items():
         say(f"Translating {len(pairs):,} sentences ...")
         began = time.perf_counter()
         scores = measure(translator, pairs, options.beam, options.alpha)
         seconds = round(time.perf_counter() - began, 1)
-        print_scores(f"{split} of {corpus}, {method}, {seconds} s", scores)
+        print_scores(f"{corpus.title(split)}, {method}, {seconds} s", scores)
         results[split] = {**asdict(scores), "seconds": seconds}
     if options.json:
         about = {"command": options.typed, "corpus": asdict(corpus)}
@@ -115,16 +126,19 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
 def run_translate(options: argparse.Namespace) -> None:
     """Print the translation of a sentence, a file or the standard input."""
-    if options.sentence and options.file:
+    if options.sentence and options.file is not None:
         raise ValueError("give a sentence or --file, not both")
     translator = load(options)
     if options.sentence:
         text = read_line(os.fsencode(" ".join(options.sentence)), "the sentence")
         print(*translator.translate([text], options.beam, options.alpha))
-    elif options.file:
+    elif options.file is not None:
         lines = read_lines(options.file)
-        for line in translator.translate(lines, options.beam, options.alpha):
-            print(line)
+        try:
+            translations = translator.translate(lines, options.beam, options.alpha)
+        except ValueError as error:
+            raise ValueError(f"{options.file}: {error}") from error
+        print(*translations, sep="\n", end="\n" if lines else "")
     else:
         answer_lines(translator, options.beam, options.alpha)
 
@@ -221,26 +235,39 @@ def training_corpus(options: argparse.Namespace) -> Corpus:
             "--train and --validation must come together, and without --data, --source "
             "and --target"
         )
-    return Corpus(files={"train": options.train, "validation": options.validation})
+    files = {"train": options.train, "validation": options.validation}
+    return Corpus(
+        files={split: [*map(os.path.abspath, pair)] for split, pair in files.items()}
+    )
 
 
-def evaluation_corpus(options: argparse.Namespace) -> Corpus:
-    """Find what to be judged by: files, named data, or what was learned from."""
+def evaluation_corpus(options: argparse.Namespace) -> tuple[Corpus, dict[str, str]]:
+    """Find what to be judged by: files, named data, or what was learned from.
+
+    Returns:
+        It, and of what was learned from the SHA-256 of each split.
+    """
     named = named_corpus(options)
     if not options.files:
-        trained = read_record(options.model)["corpus"]
-        return Corpus(**{**trained, **({"files": None} if named else {}), **named})
+        record = read_record(options.model)
+        if named:
+            return Corpus(**{**record["corpus"], "files": None, **named}), {}
+        return Corpus(**record["corpus"]), record["sentences_sha256"]
     if named or options.split:
         raise ValueError(
             "--files must come without --data, --source, --target and --split"
         )
-    return Corpus(files={"files": options.files})
+    return Corpus(files={"files": options.files}), {}
 
 
 def named_corpus(options: argparse.Namespace) -> dict[str, str]:
     """Gather what the user said of named data."""
     chosen = {name: getattr(options, name) for name in ("data", "source", "target")}
-    return {name: value for name, value in chosen.items() if value is not None}
+    named = {name: value for name, value in chosen.items() if value is not None}
+    for one, other in (("source", "target"), ("target", "source")):
+        if one in named and other not in named:
+            named[other] = "de" if named[one] == "en" else "en"
+    return named
 
 
 def recipe(options: argparse.Namespace, corpus: Corpus, device: str) -> Recipe:
@@ -249,11 +276,14 @@ def recipe(options: argparse.Namespace, corpus: Corpus, device: str) -> Recipe:
     preset = options.preset or ("grammar" if of_the_grammar else "multi30k")
     choices = {**PRESETS[preset], "seed": 0}
     choices["bf16"] = device == "cuda" and torch.cuda.is_bf16_supported()
-    choices |= dict(parse_choice(text) for text in options.set)
+    settings = dict(parse_choice(text) for text in options.set)
     for name in ("epochs", "seed"):
-        if getattr(options, name) is not None:
-            choices[name] = getattr(options, name)
-    return choices
+        value = getattr(options, name)
+        if value is not None and settings.setdefault(name, value) != value:
+            raise ValueError(
+                f"{name} must be chosen once, got {value} and {settings[name]}"
+            )
+    return choices | settings
 
 
 def parse_choice(text: str) -> tuple[str, object]:

@@ -66,10 +66,11 @@ class Corpus:
         pairs = getattr(grammar_splits(), split)
         return pairs if self.source == "en" else [(de, en) for en, de in pairs]
 
-    def __str__(self) -> str:
+    def title(self, split: str) -> str:
+        """Say which sentences a split holds."""
         if self.files is not None:
-            return "files"
-        return f"{self.data} {self.source}-{self.target}"
+            return " and ".join(map(str, self.files[split]))
+        return f"{split} of {self.data} {self.source}-{self.target}"
 
 
 def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str]]:
@@ -83,8 +84,9 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
         Pairs of lines.
 
     Raises:
-        ValueError: If the files have different numbers of lines, a line is not UTF-8,
-            or one is empty where the other is not: then they have most likely slipped.
+        ValueError: If the files have different numbers of lines or no text, a line is
+            not UTF-8, or one is empty where the other is not: then they have most
+            likely slipped.
     """
     sides = read_lines(source), read_lines(target)
     if len(sides[0]) != len(sides[1]):
@@ -94,11 +96,16 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
         )
     pairs = list(zip(*sides, strict=True))
     for number, pair in enumerate(pairs, 1):
-        if any(pair) and not all(pair):
+        written = [side.strip() for side in pair]
+        if any(written) and not all(written):
             raise ValueError(
                 f"line {number} must have text in both {source} and {target}, "
                 f"got {pair[0]!r} and {pair[1]!r}"
             )
+    if not any(map(any, pairs)):
+        raise ValueError(
+            f"{source} and {target} must have text, got {len(pairs)} empty lines"
+        )
     return pairs
 
 

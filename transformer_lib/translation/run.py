@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
-from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -87,9 +86,10 @@ def require_choices(recipe: Recipe) -> None:
 
     Args:
         recipe: ``vocab_size``, ``max_tokens`` of a batch, ``bpe_dropout`` (see
-            ``Tokenizer.encode_at_random``), ``bpe_dropout_epochs``, how many epochs
-            before the cooldown have it (otherwise all), and any argument of
-            ``TransformerConfig`` and ``TrainingConfig``, by name.
+            ``Tokenizer.encode_at_random``; where such a cut is too long, the usual one
+            stays), ``bpe_dropout_epochs``, how many epochs before the cooldown have it
+            (otherwise all), and any argument of ``TransformerConfig`` and
+            ``TrainingConfig``, by name.
 
     Raises:
         ValueError: If one is no such choice.
@@ -99,7 +99,8 @@ def require_choices(recipe: Recipe) -> None:
             known = ", ".join(sorted(CHOICES))
             raise ValueError(f"choices are {known}; got {name}")
         kind = CHOICES[name]
-        if not isinstance(value, int | float if kind is float else kind):
+        fits = isinstance(value, int | float if kind is float else kind)
+        if not fits or (isinstance(value, bool) and kind is not bool):
             wanted = getattr(kind, "__name__", kind)
             raise ValueError(f"{name} must be {wanted}, got {value!r}")
 
@@ -133,11 +134,16 @@ def train_translator(
 
     Raises:
         ValueError: If the folder holds another run, a pair is too long for the model or
-            a batch, or a choice is impossible.
+            a batch, or a choice is impossible, such as a cooldown as long as the run.
     """
     require_choices(recipe)
     folder = Path(folder)
     config = TrainingConfig(**_chosen(recipe, TRAINING_CHOICES))
+    last = config.epochs - config.cooldown  # before the cooldown
+    if last < 1:
+        raise ValueError(
+            f"cooldown must be below epochs, got {config.cooldown} and {config.epochs}"
+        )
     dropout = recipe.get("bpe_dropout", 0.0)
     require_probability(bpe_dropout=dropout)
     require_not_negative(bpe_dropout_epochs=recipe.get("bpe_dropout_epochs", 0))
@@ -150,26 +156,29 @@ def train_translator(
     record = {
         "command": command,
         "corpus": asdict(corpus),
-        "sentences_sha256": hashlib.sha256(json.dumps(pairs).encode()).hexdigest(),
+        "sentences_sha256": {split: digest(pairs[split]) for split in pairs},
         **recipe,
         "parameters": sum(p.numel() for p in model.parameters()),
         "device": _device_name(device),
         "torch": torch.__version__,
     }
-    _begin(folder, record)
-    translator.tokenizer.save(folder / TOKENIZER)
+    record = _begin(folder, record)
+    tokenizer = translator.tokenizer
+    tokenizer.save(folder / TOKENIZER)
 
-    last = config.epochs - config.cooldown  # before the cooldown
+    longest = min(recipe["max_tokens"], model.config.max_len)
     first = last + 1 - recipe.get("bpe_dropout_epochs", last)  # with BPE-dropout
 
     def batches(epoch: int) -> Iterable[Batch]:
         seed, learned = f"{config.seed} {epoch}", encoded["train"]
         if dropout and first <= epoch <= last:
-            cut = translator.tokenizer.encode_at_random
-            cut = partial(cut, dropout=dropout, random=Random(seed))
-            anew = {"train": pairs["train"]}
-            anew = encode_pairs(translator, anew, recipe["max_tokens"], cut)
-            learned = anew["train"]
+            random = Random(seed)
+
+            def cut(sentence: str) -> list[int]:
+                ids = tokenizer.encode_at_random(sentence, dropout, random)
+                return ids if len(ids) < longest else tokenizer.encode(sentence)
+
+            learned = [(cut(source), cut(target)) for source, target in pairs["train"]]
         drawn = token_batches(learned, recipe["max_tokens"], seed=seed)
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
@@ -179,10 +188,12 @@ def train_translator(
     )
     translator.save(folder)
     scores = measure(translator, pairs["validation"])
-    record["epochs_trained"] = len(history)
-    record["minutes"] = round(sum(epoch.seconds for epoch in history) / 60, 1)
-    record["validation"] = asdict(scores)
-    write_json(folder / RECORD, record)
+    reached = {
+        "epochs_trained": len(history),
+        "minutes": round(sum(epoch.seconds for epoch in history) / 60, 1),
+        "validation": asdict(scores),
+    }
+    write_json(folder / RECORD, {**record, **reached})
     return scores
 
 
@@ -214,7 +225,6 @@ def encode_pairs(
     translator: Translator,
     splits: Mapping[str, Sequence[Sentences]],
     max_tokens: int,
-    encode: Callable[[str], Sequence[int]] | None = None,
 ) -> dict[str, list[Pair]]:
     """Turn pairs of sentences into pairs of token ids; nothing is cut off.
 
@@ -222,7 +232,6 @@ def encode_pairs(
         translator: Its model says how long a sentence may be.
         splits: Pairs of sentences, by the name of their split.
         max_tokens: How long else it may be.
-        encode: Turns text into ids; None takes that of the translator's tokenizer.
 
     Returns:
         Pairs of token ids, likewise.
@@ -231,7 +240,7 @@ def encode_pairs(
         ValueError: If a sentence has more tokens, EOS or BOS counted; the message says
             which.
     """
-    encode = encode or translator.tokenizer.encode
+    encode = translator.tokenizer.encode
     longest = min(max_tokens, translator.model.config.max_len)
     encoded = {
         split: [(encode(source), encode(target)) for source, target in pairs]
@@ -248,6 +257,11 @@ def encode_pairs(
     return encoded
 
 
+def digest(pairs: Sequence[Sentences]) -> str:
+    """Compute the SHA-256 by which a record knows the sentences again."""
+    return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+
+
 def read_record(folder: str | Path) -> dict[str, object]:
     """Read the ``run.json`` of a folder.
 
@@ -257,25 +271,33 @@ def read_record(folder: str | Path) -> dict[str, object]:
     """
     path = Path(folder) / RECORD
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        Corpus(**record["corpus"])
+        dict(record["sentences_sha256"])
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path} is not a whole record: {error}") from error
+    return record
 
 
-def _begin(folder: Path, record: Mapping[str, object]) -> None:
-    """Say what the run is, unless the folder holds the same one, or even another."""
+def _begin(folder: Path, record: Mapping[str, object]) -> Mapping[str, object]:
+    """Say what the run is, unless the folder holds another; recall earlier commands."""
     path = folder / RECORD
     reached = any((folder / name).exists() for name in (STATE, MODEL))
-    if not reached:
-        write_json(path, record)
-        return
-    found = read_record(folder)  # without one, nobody knows what the folder holds
-    for name in sorted(SAME):
-        if record.get(name) != found.get(name):
-            raise ValueError(
-                f"{path} is of another run: {name} must be {found.get(name)}, "
-                f"got {record.get(name)}; choose another folder"
-            )
+    if reached:
+        found = read_record(folder)  # without one, nobody knows what the folder holds
+        for name in sorted(SAME):
+            if record.get(name) != found.get(name):
+                raise ValueError(
+                    f"{path} is of another run: {name} must be {found.get(name)}, "
+                    f"got {record.get(name)}; choose another folder"
+                )
+        commands = dict.fromkeys([*found.get("earlier_commands", []), found["command"]])
+        commands.pop(record["command"], None)
+        how = {"command": record["command"], "earlier_commands": list(commands)}
+        write_json(path, {**found, **how})  # until the end, the rest still holds
+        return {**record, **how}
+    write_json(path, record)
+    return record
 
 
 def _chosen(recipe: Recipe, names: Mapping[str, object]) -> dict[str, object]:

@@ -38,7 +38,8 @@ class Translator:
             sentences: Each is cleaned as ``Tokenizer`` does, so that a line break in
                 one counts as a space. Any character may come, known or not.
             beam: How many hypotheses to follow for each sentence; 1 is greedy.
-            alpha: Strength of a beam's length penalty: more makes longer translations.
+            alpha: Strength of a beam's length penalty, in [-100, 100]: more makes
+                longer translations.
 
         Returns:
             The translations, in the order of ``sentences``, each cleaned likewise: one
@@ -47,7 +48,8 @@ class Translator:
         Raises:
             TypeError: If ``sentences`` is a single str.
             ValueError: If a sentence has more tokens than the model has positions;
-                nothing is translated then. If ``beam`` is below 1.
+                nothing is translated then. If ``beam`` is below 1, or a beam's
+                ``alpha`` is out of range.
         """
         if isinstance(sentences, str):
             raise TypeError("sentences must be a list of str, got a str")
