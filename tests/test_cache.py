@@ -103,6 +103,16 @@ def test_the_positions_are_kept_in_their_order(attention, x):
     assert_close((cache.k, cache.v), kept)
 
 
+def test_keys_are_made_of_the_key_and_values_of_the_value(attention, x, memory):
+    project = attention._project
+    for cache, given in (
+        (SelfAttentionCache(), x[:, :1]),
+        (CrossAttentionCache(), memory),
+    ):
+        kept = cache.update(project, given, -given)
+        assert_close(kept, project(given, -given))
+
+
 @pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
 @pytest.mark.parametrize("positions", ["interleaved", "concatenated", "learned"])
 def test_the_model_step_by_step_equals_one_pass(src, tgt, norm_first, positions):

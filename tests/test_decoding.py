@@ -162,6 +162,17 @@ def test_the_model_decodes_without_dropout_and_keeps_its_mode(model, src):
     assert [module.training for module in model.modules()] == before
 
 
+@pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])
+def test_however_it_decodes_dropout_and_gradients_are_off(model, src, decode):
+    seen = set()
+    model.train().decoder.register_forward_hook(
+        lambda decoder, _, output: seen.add((decoder.training, output.requires_grad))
+    )
+    decode(model, src, **IDS, max_len=3)
+    assert seen == {(False, False)}
+    assert model.training
+
+
 def test_decoding_leaves_no_gradients(model, src):
     greedy_decode(model, src, **IDS)
     assert all(parameter.grad is None for parameter in model.parameters())

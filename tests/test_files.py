@@ -31,6 +31,14 @@ def test_what_was_there_stays_until_then(tmp_path):
     assert path.read_text() == "new"
 
 
+def test_two_files_may_be_written_side_by_side(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    with whole_file(one) as first, whole_file(other) as second:
+        first.write_text("1")
+        second.write_text("2")
+    assert (one.read_text(), other.read_text()) == ("1", "2")
+
+
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 @pytest.mark.parametrize("old", ["old", None])
 def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path, error, old):

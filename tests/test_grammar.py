@@ -466,6 +466,7 @@ def test_every_table_and_every_construction_is_drawn(drawn):
     assert words >= set("und aber weil obwohl während wenn".split())
     assert words >= set("in im auf unter neben für ohne".split())
     assert words >= set("rotes rote roten roter Häusern Fenstern".split())
+    assert words >= set("heute jetzt oft manchmal".split())
 
 
 def test_the_words_are_few_enough_for_a_small_model(default):

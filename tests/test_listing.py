@@ -280,7 +280,8 @@ def test_comments_that_are_no_shapes_stay_in_the_code():
         z = x + 1  # (see above)
         m = n + 1  # ("a", "b")
         k = m + 1  # (T, S), S
-        return y + z + k  # T, S
+        j = k + 1  # (len(x), S)
+        return y + z + j  # T, S
 
     walked = walk(f, torch.zeros(T, S))
     comments = [row.comment for row in walked.rows[1:]]
@@ -290,6 +291,7 @@ def test_comments_that_are_no_shapes_stay_in_the_code():
         "# (see above)",
         '# ("a", "b")',
         "# (T, S), S",
+        "# (len(x), S)",
         "# T, S",
     ]
     assert all(comment in repr(walked) for comment in comments)
@@ -340,6 +342,14 @@ def test_parameters_of_a_module_get_letters_too():
     assert "weight (d_k, d_model)  11 × 7; bias (d_k)  11" in str(walked)
 
 
+def test_up_to_three_parameters_of_a_module_are_shown_one_by_one():
+    for count in range(5):
+        module = nn.ParameterList(torch.zeros(i) for i in range(count))
+        (value,) = describe("x", module)
+        shapes = [(str(i), (i,)) for i in range(count)] if count < 4 else []
+        assert [(part.name, part.shape) for part in value.parts] == shapes
+
+
 def test_a_shape_is_that_of_the_last_pass():
     def f(x):
         for _ in range(3):
@@ -386,6 +396,7 @@ def test_a_shape_is_that_of_the_last_pass():
         (lambda: nn.Dropout(0.1), "Dropout(p=0.1, inplace=False)"),
         (lambda: torch.Size([2, 3]), "(2, 3)"),
         (lambda: 0.1 + 0.2, "0.3"),
+        (lambda: 1.234567, "1.234567"),
         (lambda: 1e-6, "1e-06"),
         (lambda: 0.0, "0.0"),
         (lambda: None, "None"),
@@ -423,12 +434,13 @@ def test_tensors_that_cannot_be_read_do_not_stop_the_run(make):
 
 
 def test_numbers_have_about_three_digits_and_a_true_minus():
-    values = [0, -0.0, 12.345, -0.5, 0.05, 0.00123, 1234.5, -1e9, 1e6, MINUS_INF]
+    values = [0, -0.0, 12.345, -0.5, 0.1, 0.05, 0.00123, 1234.5, -1e9, 1e6, MINUS_INF]
     assert [number(value) for value in values] == [
         "0",
         "0",
         "12.35",
         "−0.50",
+        "0.10",
         "0.05",
         "0.0012",
         "1.2e+03",
@@ -480,6 +492,16 @@ def test_a_picture_shows_the_last_item_of_the_leading_axes():
     x = torch.zeros(B, H, 2, 2)
     x[-1, -1, 0, 1] = -3.0
     assert cells(x) == [["zero", "n4"], ["zero", "zero"]]
+
+
+def test_every_cell_of_a_picture_is_drawn_at_its_place():
+    def f():
+        return torch.tensor([[MINUS_INF, 1.0], [MINUS_INF, math.nan]])
+
+    html = walk(f)._repr_html_()
+    assert '<path class="w-hidden" d="M0 6l6-6M0 13l6-6"/>' in html
+    assert '<path class="w-s5" d="M7 0h6v6h-6z"/>' in html
+    assert '<path class="w-nan" d="M7 7l6 6m0-6l-6 6"/>' in html
 
 
 @pytest.mark.parametrize(
@@ -734,6 +756,18 @@ def test_text_over_several_lines_is_coloured_line_by_line():
     Page(html)
 
 
+def test_small_values_that_follow_each_other_share_a_line():
+    def f(x, y, z, text):
+        return x
+
+    html = walk(f, 1, torch.zeros(T), 2, "long " * 9)._repr_html_()
+    few = re.findall('<li class="w-few">(.*?)</li>', html)
+    assert [Page(line).text for line in few] == ["x 1", "z 2", "returned 1"]
+    assert "<b>y</b>" in html
+    few = re.findall('<li class="w-few">(.*?)</li>', walk(f, 1, 2, 3, 4)._repr_html_())
+    assert [Page(line).text for line in few] == ["x 1 y 2 z 3 text 4", "returned 1"]
+
+
 def test_two_listings_on_a_page_share_no_id(attended):
     assert " id=" not in attended._repr_html_()
 
@@ -765,7 +799,9 @@ def test_the_legend_explains_the_pictures_that_there_are(attended):
 def test_a_terminal_gets_the_same_in_88_columns(attended):
     text = str(attended)
     assert max(map(len, text.splitlines())) <= 88
+    assert f"\nB = {B}, H = {H}, T = {T}, S = {S}, d_k = {D_K}" in text
     assert "scores  (changed)  (B, H, T, S)  2 × 3 × 5 × 7  30 × −∞" in text
+    assert "> x  3\n" in str(walk(sign, 3))
     assert "taken" in text
     assert "not reached" in str(walk(sign, 3, notes=NOTES))
     assert "| Above zero?" in str(walk(sign, 3, notes=NOTES))
@@ -778,6 +814,16 @@ def test_a_long_note_is_wrapped_below_its_line():
     text = str(walk(f, notes={"def": "word " * 40, "return": "."}))
     assert max(map(len, text.splitlines())) <= 88
     assert text.count("word") == 40
+
+
+def test_no_line_in_a_terminal_ends_with_a_space():
+    def f():
+        text = """one
+
+        two"""
+        return text
+
+    assert not re.search(" $", str(walk(f)), re.MULTILINE)
 
 
 def test_a_listing_is_the_same_every_time():

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from transformer_lib.loss import disagreement, label_smoothed_loss
 
-B, T, V, PAD = 2, 5, 11, 0
+B, T, V, PAD = 3, 5, 11, 0
 
 
 @pytest.fixture

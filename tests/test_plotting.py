@@ -52,6 +52,8 @@ def test_heads_stand_in_a_row_on_one_scale():
     axes = plot_heads(torch.rand(4, T, S), QUERIES, KEYS)
     assert [ax.get_xlabel() for ax in axes] == [f"head {h}" for h in range(4)]
     assert {ax.images[0].get_clim() for ax in axes} == {(0, 1)}
+    named = [ax.yaxis.get_tick_params()["labelleft"] for ax in axes]
+    assert named == [True, False, False, False]
 
 
 @pytest.mark.parametrize(("heads", "width"), [(2, 5), (3, 6.5), (4, 8), (5, 8)])
@@ -74,6 +76,7 @@ def test_a_mask_has_two_colours_and_one_legend():
     _, (left, right) = plt.subplots(1, 2)
     plot_mask(torch.ones(T, S).tril().bool(), QUERIES, KEYS, left)
     plot_mask(torch.ones(T, S).bool(), QUERIES, KEYS, right)
+    assert {ax.images[0].get_clim() for ax in (left, right)} == {(0, 1)}
     (legend,) = left.figure.legends
     assert [text.get_text() for text in legend.texts] == ["may attend", "hidden"]
 

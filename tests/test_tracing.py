@@ -67,6 +67,14 @@ def test_arguments_are_what_the_def_makes_without_self():
     }
 
 
+def test_what_the_function_makes_itself_is_no_argument():
+    def f(*args, **kwargs):
+        x = y = z = 1
+        return x + y + z
+
+    assert made(trace(f, 2), "def") == {"args": "(2,)", "kwargs": "{}"}
+
+
 def test_a_module_means_its_forward_and_other_modules_are_stepped_over():
     class Double(nn.Module):
         def forward(self, x):
@@ -518,7 +526,11 @@ def test_a_name_made_again_says_so_and_equal_values_say_so():
         n = 1
         n = 2 - 1
         n = True
-        return y, n
+        z = 0.5
+        z = z + 0
+        w = x + 0
+        w = w.nan_to_num(nan=5.0, neginf=float("-inf"))
+        return y, n, z, w
 
     run = trace(f, torch.tensor([1.0, float("nan"), float("-inf")]))
     lines = [
@@ -530,6 +542,8 @@ def test_a_name_made_again_says_so_and_equal_values_say_so():
     assert statuses(run, "n = 1") == {"n": ""}
     assert statuses(run, "n = 2 - 1") == {"n": "same values"}
     assert statuses(run, "n = True") == {"n": "changed"}
+    assert statuses(run, "z = z") == {"z": "same values"}
+    assert statuses(run, "w = w") == {"w": "changed"}
 
 
 def test_a_name_bound_to_the_same_object_again_has_the_same_values():
@@ -603,6 +617,18 @@ def test_attributes_are_seen_buffers_and_parameters_too():
     ]
     assert made(run, "self.register") == {"self.table": "all 0"}
     assert made(run, "self.scale") == {"self.scale": "2.0", "self._hidden": "3"}
+
+
+def test_what_an_object_does_not_store_is_passed_over():
+    class Slotted:
+        __slots__ = ("count",)
+
+    def f(x):
+        x.count = 3
+        return x.count
+
+    run = trace(f, Slotted())
+    assert (record(run, "x.count").made, run.result) == ([], 3)
 
 
 def test_attributes_of_a_class_are_seen():

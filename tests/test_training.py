@@ -542,6 +542,15 @@ def test_resuming_leaves_nothing_to_the_weights_and_the_seed_before_it(tmp_path)
     assert_same((model, history), never_stopped())
 
 
+def test_a_run_begun_on_a_gpu_goes_on_without_one(tmp_path, monkeypatch):
+    monkeypatch.delattr(torch.cuda, "set_rng_state")
+    run(tmp_path, replace(CONFIG, epochs=2))
+    tensors, about = load_tensors(tmp_path / STATE)
+    tensors["random cuda"] = torch.zeros(16, dtype=torch.uint8)  # where its dropout was
+    save_tensors(tmp_path / STATE, tensors, about)
+    assert_same(run(tmp_path), never_stopped())
+
+
 def test_early_stopping_survives_being_resumed(tmp_path, monkeypatch):
     losses = iter([5.0, 6.0, 7.0])
     monkeypatch.setattr(training, "evaluate", lambda *_: (next(losses), 0.0))
@@ -656,3 +665,4 @@ def test_unless_told_otherwise_it_trains_as_the_paper_did():
     config = TrainingConfig()
     assert (config.warmup_steps, config.factor, config.smoothing) == (4000, 1.0, 0.1)
     assert (config.patience, config.cooldown, config.r_drop) == (None, 0, 0.0)
+    assert (config.accumulate, config.average, config.bf16) == (1, 1, False)

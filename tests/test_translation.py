@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import random
 import re
 import resource
@@ -224,8 +225,9 @@ def test_a_beam_has_at_least_one_hypothesis(translator, beam):
 
 
 def test_what_is_saved_translates_as_before(translator, tmp_path):
-    translator.save(tmp_path / "new" / "folder")
-    loaded = Translator.load(tmp_path / "new" / "folder")
+    folder = str(tmp_path / "new" / "folder")
+    translator.save(folder)
+    loaded = Translator.load(folder)
     sentences = SENTENCES[:13]
     assert loaded.translate(sentences) == translator.translate(sentences)
     assert not loaded.model.training
@@ -453,7 +455,8 @@ def test_the_command_of_a_shipped_record_makes_the_recipe_that_it_tells(name):
 def test_every_preset_is_possible():
     for preset in run.PRESETS.values():
         run.require_choices(preset)
-        run.TransformerConfig.base(**run._chosen(preset, run.MODEL_CHOICES))
+        choices = run._chosen(preset, run.MODEL_CHOICES)
+        run.Transformer(run.TransformerConfig.base(9, **choices))
         run.TrainingConfig(**run._chosen(preset, run.TRAINING_CHOICES))
 
 
@@ -461,6 +464,9 @@ def test_choices_are_checked_by_name_and_type():
     run.require_choices({"dropout": 0, "patience": None, "positions": "learned"})
     with pytest.raises(ValueError, match=r"choices are accumulate, .* got drop_out"):
         run.require_choices({"drop_out": 0.1})
+    for name in ("src_vocab_size", "tgt_vocab_size", "pad_id"):  # the tokenizer's
+        with pytest.raises(ValueError, match=f"choices are .* got {name}"):
+            run.require_choices({name: 300})
     with pytest.raises(ValueError, match="d_model must be int, got '32x'"):
         run.require_choices({"d_model": "32x"})
     with pytest.raises(ValueError, match=r"patience must be int \| None, got 1\.5"):
@@ -745,6 +751,21 @@ def test_a_reader_that_goes_away_is_no_fault(folder):
     assert "Error" not in err
 
 
+def test_a_translation_that_cannot_be_written_is_an_error(folder):
+    arguments = ["translate", "--model", str(folder), "lu"]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with open("/dev/full", "w") as full:
+        process = subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=ROOT,
+            env=buffered,
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    assert process.returncode == 1
+    assert process.stderr.endswith(b"error: [Errno 28] No space left on device\n")
+
+
 def test_evaluate_shows_scores_with_signatures(folder, call, files, tmp_path):
     report = tmp_path / "new" / "scores.json"
     status, out, _ = call("evaluate", "--model", folder, "--json", report)
@@ -892,6 +913,8 @@ def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
     assert recipe() == {**run.PRESETS["grammar"], "seed": 0, "bf16": False}
     assert recipe("--data", "multi30k")["vocab_size"] == 9700
     assert recipe("--preset", "multi30k")["vocab_size"] == 9700
+    files = "--train a b --validation c d".split()
+    assert recipe(*files)["vocab_size"] == 9700
     changed = recipe("--set", "dropout=0.3", "bias=false", "--set", "positions=learned")
     assert (changed["dropout"], changed["bias"]) == (0.3, False)
     assert changed["positions"] == "learned"
@@ -921,6 +944,19 @@ def test_a_gpu_that_is_not_there_is_refused(folder, call, monkeypatch):
     status, _, err = call("translate", "--model", folder, "--device", "cuda", "lu")
     assert status == 2
     assert "--device must be cpu: torch finds no GPU here, got cuda" in err
+
+
+def test_as_many_threads_are_used_as_asked_for_and_at_least_one(
+    folder, call, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    arguments = ["translate", "--model", folder, "lu"]
+    for more in ([], ["--threads", 3]):
+        assert call(*arguments, *more)[0] == 0
+    status, _, err = call(*arguments, "--threads", 0)
+    assert (status, err) == (2, "error: threads must be at least 1, got 0\n")
+    assert asked == [3]
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(files, call, tmp_path):

@@ -92,8 +92,6 @@ def plot_heads(
     for head, ax in enumerate(row[0]):
         _grid(weights[head], queries, keys, ax, cmap="Blues", vmin=0, vmax=1)
         ax.set_xlabel(f"head {head}")
-        if head > 0:
-            ax.tick_params(labelleft=False)
     row[0][0].figure.colorbar(row[0][0].images[0], ax=list(row[0]), label="weight")
     return list(row[0])
 

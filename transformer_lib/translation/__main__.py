@@ -53,13 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # "| head" has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 1
     except (ValueError, FileNotFoundError) as error:
         say(f"error: {error}")
         return 2
     except OSError as error:
         say(f"error: {error}")
+        drop_output()
         return 1
     return 0
 
@@ -166,6 +167,14 @@ COMMANDS = {
 def say(text: str) -> None:
     """Tell the user, apart from the results."""
     print(text, file=sys.stderr, flush=True)
+
+
+def drop_output() -> None:
+    """Leave nothing that Python, as it ends, would fail to write once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_epoch(epoch: Epoch) -> None:
