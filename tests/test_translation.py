@@ -573,6 +573,7 @@ def test_a_setting_that_cannot_be_leaves_nothing_behind(files, call, tmp_path):
         "bpe_dropout=1",
         "bpe_dropout_epochs=-1",
         "positions=lerned",
+        "epochs=many",
         "norm_eps=-1",
         f"cooldown={EPOCHS}",
         f"epochs={EPOCHS + 1}",  # after --epochs
@@ -920,6 +921,20 @@ def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
     assert changed["positions"] == "learned"
     assert recipe("--epochs", "3", "--seed", "7")["seed"] == 7
     assert recipe("--epochs", "3", "--set", "epochs=3")["epochs"] == 3
+
+
+def test_a_shorter_run_has_a_shorter_cooldown_unless_it_is_chosen():
+    def cooldown(*arguments):
+        options = command.parser().parse_args(["train", "--output", "x", *arguments])
+        corpus = command.training_corpus(options)
+        return command.recipe(options, corpus, "cpu")["cooldown"]
+
+    assert cooldown() == 4
+    assert cooldown("--epochs", "5") == 2
+    assert cooldown("--epochs", "1") == 0
+    assert cooldown("--set", "epochs=20") == 8
+    assert cooldown("--preset", "multi30k", "--epochs", "44") == 11
+    assert cooldown("--epochs", "5", "--set", "cooldown=3") == 3
 
 
 def test_one_language_says_the_other(call):

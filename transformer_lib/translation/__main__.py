@@ -24,6 +24,7 @@ from transformer_lib.translation.run import (
     digest,
     measure,
     read_record,
+    require_choices,
     train_translator,
 )
 from transformer_lib.translation.scores import Scores
@@ -280,19 +281,26 @@ def named_corpus(options: argparse.Namespace) -> dict[str, str]:
 
 
 def recipe(options: argparse.Namespace, corpus: Corpus, device: str) -> Recipe:
-    """Start from a preset, and make the user's choices."""
+    """Start from a preset, and make the user's choices.
+
+    Other ``epochs`` than the preset's change its cooldown in proportion.
+    """
     of_the_grammar = corpus.files is None and corpus.data == "grammar"
-    preset = options.preset or ("grammar" if of_the_grammar else "multi30k")
-    choices = {**PRESETS[preset], "seed": 0}
+    preset = PRESETS[options.preset or ("grammar" if of_the_grammar else "multi30k")]
+    choices = {**preset, "seed": 0}
     choices["bf16"] = device == "cuda" and torch.cuda.is_bf16_supported()
     settings = dict(parse_choice(text) for text in options.set)
+    require_choices(settings)
     for name in ("epochs", "seed"):
         value = getattr(options, name)
         if value is not None and settings.setdefault(name, value) != value:
             raise ValueError(
                 f"{name} must be chosen once, got {value} and {settings[name]}"
             )
-    return choices | settings
+    choices |= settings
+    if "cooldown" not in settings:
+        choices["cooldown"] = preset["cooldown"] * choices["epochs"] // preset["epochs"]
+    return choices
 
 
 def parse_choice(text: str) -> tuple[str, object]:

@@ -121,7 +121,12 @@ def _train(command: argparse.ArgumentParser) -> None:
         help="size of the model and how to train it (default: grammar for the "
         "grammar, multi30k for anything else)",
     )
-    add("--epochs", type=int, help="passes through the data, at most")
+    add(
+        "--epochs",
+        type=int,
+        help="passes through the data, at most; "
+        "a preset's cooldown changes in proportion",
+    )
     add("--seed", type=int, help="another seed is another run (default: 0)")
     add(
         "--set",
