@@ -30,7 +30,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
             os.fsync(file.fileno())  # or a power cut could leave the name without bytes
         unfinished.replace(path)
     except OSError as error:
-        error.filename = error.filename or str(path)  # of a full disk, say which file
+        if error.errno is not None:  # the computer's own, such as a full disk's
+            error.filename = error.filename or str(path)
         raise
     finally:
         unfinished.unlink(missing_ok=True)
