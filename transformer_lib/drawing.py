@@ -107,8 +107,8 @@ class Drawing:
         if text == "+":
             patch = Ellipse((x, y), width, height, **look)
         self.ax.add_patch(patch)
-        needs = self._width(self.text(x, y, text, code=code))
-        if needs > width:
+        needs = _width(self.text(x, y, text, code=code))
+        if text and needs > width:
             raise ValueError(f"{text!r} needs a width of {needs:.1f}, got {width}")
         return Box.around(x, y, width, height)
 
@@ -251,10 +251,10 @@ class Drawing:
         self.text(left, top + 0.2, label, size="small", align="left", kind="quiet")
         return Box.around((left + right) / 2, (bottom + top) / 2, *size)
 
-    def _width(self, words: Text) -> float:
-        """Measure words, in units of the drawing."""
-        extent = words.get_window_extent().transformed(self.ax.transData.inverted())
-        return extent.width if words.get_text() else 0
+
+def _width(words: Text) -> float:
+    """Measure words, in units of a drawing on a figure of its own."""
+    return words.get_window_extent().width / words.figure.dpi / UNIT
 
 
 def _side(one: Box | Point, other: Box | Point) -> Point:
