@@ -146,6 +146,8 @@ class Drawing:
         label: str = "",
         kind: str = "plain",
         bend: float = 0,
+        *,
+        thickness: float = 1.2,
     ) -> None:
         """Draw an arrow, between two boxes from the sides that face one another.
 
@@ -155,11 +157,12 @@ class Drawing:
             label: Words on its middle.
             kind: What flows along it, which gives its colour.
             bend: How far it swings to the right of its way, as a share of its length.
+            thickness: Of its line, in points.
         """
         start, end = _side(start, end), _side(end, start)
         look = {"arrowstyle": "-|>", "mutation_scale": 11, "shrinkA": 0, "shrinkB": 0}
         look |= {"connectionstyle": f"arc3,rad={bend}", "color": EDGES[kind][0]}
-        self.ax.add_patch(FancyArrowPatch(start, end, linewidth=1.2, **look))
+        self.ax.add_patch(FancyArrowPatch(start, end, linewidth=thickness, **look))
         if label:
             across, up = end[0] - start[0], end[1] - start[1]
             x = (start[0] + end[0] + bend * up) / 2
