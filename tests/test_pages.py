@@ -416,9 +416,10 @@ def test_a_link_in_a_table_has_the_colour_of_any_other(tab):
     read(tab, built(CHAPTER).as_uri())
     colours = tab.evaluate(
         """() => ["<p>X</p>", "<table class=table><tr><td>X</table>"].map(around => {
-          const article = document.querySelector("article section");
-          article.insertAdjacentHTML("beforeend", around.replace("X", "<a href=x>x</a>"));
-          return getComputedStyle(article.lastElementChild.querySelector("a")).color;
+          const html = around.replace("X", "<a href=x>x</a>");
+          const section = document.querySelector("article section");
+          section.insertAdjacentHTML("beforeend", html);
+          return getComputedStyle(section.lastElementChild.querySelector("a")).color;
         })"""
     )
     assert colours[0] == colours[1]
