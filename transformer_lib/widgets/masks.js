@@ -55,7 +55,7 @@ function label(token) {
     ? `${letters.slice(0, LONGEST_LABEL - 1).join("")}…` : letters.join("");
 }
 
-function draw(root, { src, tgt }, { make, choice, tick, line, grid, paint }) {
+function draw(root, { src, tgt, colours }, { make, choice, tick, line, grid, paint }) {
   const state = { source: src, target: tgt, attention: 0, code: 0, atLeft: false };
   const views = make("div", { class: "c-sentences" });
   const says = make("output", { class: "c-says" });
