@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
+from transformer_lib.colours import style_sheet
+
 
 def _read(name: str) -> str:
     return files("transformer_lib.widgets").joinpath(name).read_text(encoding="utf-8")
 
 
-STYLE, KIT = _read("control.css"), _read("kit.js")
+# On the book's pages and in JupyterLab.
+DARK = 'html[data-theme="dark"] .control, body[data-jp-theme-light="false"] .control'
+STYLE = style_sheet(".control", DARK) + _read("control.css")
+KIT = _read("kit.js")
 FOR_JSON_IN_HTML = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"})
 
 
