@@ -345,6 +345,10 @@ def test_what_does_more_than_refuse_is_not_folded():
             raise ValueError
         else:
             x = max(x, 2)
+        if x > 9:
+            x = 9
+        elif x > 8:  # stays with its if
+            raise ValueError
         if x < 0:
             [][0] = checked
         print(x, end="")
