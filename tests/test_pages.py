@@ -291,6 +291,12 @@ def read(tab, url):
     tab.evaluate("async () => { await window.MathJax?.startup?.promise }")
 
 
+def open_folds(tab):
+    """Bring all of a page in sight."""
+    opened = "for (const fold of document.querySelectorAll('.fold')) fold.open = true"
+    tab.evaluate(opened)
+
+
 def test_a_page_needs_no_network_and_makes_no_error(page, tab, server):
     for root in (HTML.as_uri(), server):
         read(tab, f"{root}/{page.relative_to(HTML).as_posix()}")
@@ -299,6 +305,7 @@ def test_a_page_needs_no_network_and_makes_no_error(page, tab, server):
 
 def test_every_formula_is_set(page, tab):
     read(tab, page.as_uri())
+    open_folds(tab)
     assert tab.locator("mjx-merror").count() == 0
     raw = tab.evaluate(
         "[...document.querySelectorAll('.math, .tex2jax_process')]"
@@ -311,6 +318,7 @@ def test_every_formula_is_set(page, tab):
 def test_a_page_does_not_scroll_sideways(page, tab, width):
     tab.set_viewport_size({"width": width, "height": 900})
     read(tab, page.as_uri())
+    open_folds(tab)
     hidden = "document.documentElement.scrollWidth - window.innerWidth"
     assert tab.evaluate(hidden) <= 0
 
