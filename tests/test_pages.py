@@ -35,6 +35,7 @@ CORE = [
     "schedule",
     "cache",
     "decoding",
+    "training_run",
 ]
 WIDE, NARROW = 1400, 400
 SOURCES = [f"book/{path.stem}.html" for path in [*NOTEBOOKS, *BOOK.glob("*.md")]]
