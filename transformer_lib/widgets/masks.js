@@ -56,7 +56,7 @@ function label(token) {
     ? `${letters.slice(0, LONGEST_LABEL - 1).join("")}…` : letters.join("");
 }
 
-function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
+function draw(root, { src, tgt }, { make, choice, tick, line, grid, paint }) {
   const state = { source: src, target: tgt, attention: 0, code: 0, atLeft: false };
   const views = make("div", { class: "c-sentences" });
   const says = make("output", { class: "c-says" });
@@ -127,8 +127,7 @@ function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
   const box = (side, b) => line(`${side === "source" ? "Source" : "Target"} ${b + 1}`,
     state[side][b], (text) => set(side)(state[side].with(b, text)));
   const legend = [[MAY_ATTEND, "may attend"], [HIDDEN, "hidden"]].map(
-    ([colour, text]) => make("span", {},
-      make("i", { style: `background: rgb(${colour})` }), text));
+    ([colour, text]) => make("span", {}, paint(make("i"), colour), text));
   root.append(
     make("div", { class: "c-row c-inputs" }, box("source", 0), box("target", 0)),
     make("div", { class: "c-row c-inputs" }, box("source", 1), box("target", 1)),
