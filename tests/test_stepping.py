@@ -407,6 +407,15 @@ def test_the_arrow_keys_pass_over_a_closed_fold_and_through_an_open_one(show, fo
     assert current(listing) == "z = x + y"
 
 
+def test_a_fold_is_reached_with_tab_wherever_the_arrow_keys_were(show, folded):
+    listing = show(folded)
+    listing.locator(".w-row").first.focus()
+    for key in ("ArrowDown", "ArrowUp", "Tab"):
+        listing.page.keyboard.press(key)
+    summary = listing.locator("summary").first
+    assert summary.evaluate("e => document.activeElement === e")
+
+
 def test_a_fold_opens_by_a_click_and_in_print(show, folded):
     listing = show(folded)
     line = listing.get_by_text("require_positive(z=z)")

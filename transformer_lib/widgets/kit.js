@@ -107,9 +107,13 @@ function textOn(colour) {
   return luminance > 0.179 ? "#000" : "#fff";
 }
 
-/* Paint an element for both themes; the style takes the colours of one. */
+/* Paint an element for both themes; the style takes the colours of one. A colour is one
+   of the light theme, or a pair that the book declares: "#rrggbb", light and dark. */
 function paint(element, colour) {
-  for (const [theme, own] of [["light", colour], ["dark", darkened(colour)]]) {
+  const both = typeof colour[0] === "string"
+    ? colour.map((hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)))
+    : [colour, darkened(colour)];
+  for (const [theme, own] of [["light", both[0]], ["dark", both[1]]]) {
     element.style.setProperty(`--${theme}`, `rgb(${own.join(", ")})`);
     element.style.setProperty(`--on-${theme}`, textOn(own));
   }
