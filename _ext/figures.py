@@ -26,7 +26,7 @@ NAMES = {light: name for name, (light, _) in reversed(variables().items())}
 INK, PAPER = COLOURS["ink"][0], COLOURS["paper"][0]
 QUIET, RULE = COLOURS["quiet"][0], COLOURS["rule"][0]
 PIXELS = 100 / 72  # a figure has points, a hundred pixels of the page are an inch of it
-SMALLEST = 0.85  # pixels for a point: narrower, a figure scrolls
+READABLE = 8.5  # pixels: where its words would be smaller, a figure scrolls instead
 SHAPES = {"path", "rect", "circle", "ellipse", "polygon", "polyline", "use"}
 PAINTS = ("fill", "stroke", "stop-color")
 KEPT = ("fill-opacity", "stroke-opacity", "opacity", "stroke-width", "stroke-dasharray")
@@ -90,13 +90,14 @@ def inline(svg, alt, prefix):
     flatten(root)
 
     left, top, width, height = map(float, root.get("viewBox").split())
+    least = width * min(READABLE / smallest(root), PIXELS)
     root.attrib = {
         "role": "img",
         "aria-label": alt,
         "viewBox": f"{left:g} {top:g} {width:g} {height:g}",
         "width": f"{width * PIXELS:.0f}",
         "height": f"{height * PIXELS:.0f}",
-        "style": f"min-width: {width * SMALLEST:.0f}px",
+        "style": f"min-width:{least:.0f}px",
     }
     text = re.sub(r">\s+<", "><", ET.tostring(root, encoding="unicode"))
     return f'<div class="picture"><div>{text}</div></div>'
@@ -138,6 +139,13 @@ def draw_cells(parent, image):
         ]
         group.append(ET.Element("path", d="".join(cells), style=f"fill: {name}"))
     parent[list(parent).index(image)] = group
+
+
+def smallest(root):
+    """Find the size of the smallest words, formulas aside."""
+    sizes = [declarations(text.get("style", "")) for text in root.iter("text")]
+    sizes = [float(style.get("font-size", "10px")[:-2]) for style in sizes]
+    return min(sizes, default=10)
 
 
 def extent(image):

@@ -229,10 +229,11 @@ def test_the_architecture_is_drawn_in_these_colours():
         assert drawn[name] == (COLOURS[kind][0], EDGES[kind][0])
 
 
-@pytest.mark.parametrize("name", ["control.css", "positions.js"])
+@pytest.mark.parametrize("name", ["control.css", "masks.js", "positions.js"])
 def test_the_controls_take_these_colours_from_there(name):
     path = ROOT / "transformer_lib/widgets" / name
     text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\[\d+, \d+, \d+\]", text)
     meanings = [*SERIES, *(both for kind, both in EDGES.items() if kind != "plain")]
     assert not literals(text) & {colour for both in meanings for colour in both}
     assert set(re.findall(r"var\((--book-[\w-]+)\)", text)) <= variables().keys()

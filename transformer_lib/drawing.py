@@ -183,7 +183,7 @@ class Drawing:
         """
         colour = EDGES[kind][0]
         x, y = zip(*(points[:-1] if arrow else points), strict=True)
-        self.ax.plot(x, y, color=colour, linestyle="-", linewidth=1.2)
+        self.ax.plot(x, y, color=colour, linestyle="-", linewidth=1.2, zorder=1)
         if arrow:
             self.arrow(*points[-2:], kind=kind)
 
