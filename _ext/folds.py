@@ -64,8 +64,6 @@ class MarkFolds(SphinxTransform):
 
 def draw_folds(app, doctree, docname):
     """Put the tags of a page's folds around what they hold."""
-    if app.builder.format != "html":
-        return
     for fold in list(doctree.findall(is_fold)):
         title, *held = fold.children
         set_word_apart(title)

@@ -151,9 +151,10 @@ def test_any_other_section_stays_open(tmp_path, heading):
     assert f"{heading} is here." in made.path()
 
 
-def test_a_fold_without_a_word_in_plain_letters_is_one_as_well(tmp_path):
-    made = Built(tmp_path, "# Page\n\n## *Hint*: think\n\nText.\n")
-    assert made.fold("Hint: think").p.text == "Text."
+@pytest.mark.parametrize("heading", ["*Going deeper*: think", "Going *deeper*: think"])
+def test_a_fold_whose_word_is_not_in_plain_letters_is_one_as_well(tmp_path, heading):
+    made = Built(tmp_path, f"# Page\n\n## {heading}\n\nText.\n")
+    assert made.fold("Going deeper: think").p.text == "Text."
 
 
 def test_a_fold_holds_its_section_and_those_below_it(example):
@@ -316,13 +317,16 @@ def test_an_address_opens_the_fold_that_it_leads_to(example, low, anchor, opened
     assert low.faults == []
 
 
-def test_a_link_on_the_page_opens_the_fold_each_time(example, low):
+@pytest.mark.parametrize("name", ["a link", "Checks: all is well"])
+def test_a_link_on_the_page_opens_the_fold_each_time(example, low, name):
     read(low, example.page.as_uri())
-    link, fold = low.get_by_role("link", name="a link"), low.locator("details").first
+    link = low.locator("p > a", has_text=name)
+    anchor = link.get_attribute("href").removeprefix("#")
+    fold = low.locator("details").first
     for _ in range(2):
         link.click()
         low.wait_for_function("document.querySelector('details').open")
-        assert low.evaluate(IN_SIGHT, "fig-picture")
+        assert low.evaluate(IN_SIGHT, anchor)
         fold.evaluate("fold => { fold.open = false; }")
 
 

@@ -145,6 +145,12 @@ def test_the_set_up_of_a_chapter_follows_its_opening(notebook):
     assert "## Set-up" not in headings[2:]
 
 
+def test_a_chapter_does_not_end_in_a_fold(notebook):
+    end = {"cell_type": "code"}
+    _, over = list(headings_over([*notebook["cells"], end]))[-1]
+    assert not any(map(is_fold, over))  # the next chapter, in a sentence, is in sight
+
+
 EXERCISE = "# A\n## Exercises\n### 1 Predict\n"
 
 

@@ -36,6 +36,7 @@ CORE = [
     "training",
     "cache",
     "decoding",
+    "training_run",
 ]
 WIDE, NARROW = 1400, 400
 SOURCES = [f"book/{path.stem}.html" for path in [*NOTEBOOKS, *BOOK.glob("*.md")]]

@@ -42,6 +42,12 @@ def test_words_that_are_only_in_a_fold_open_it(tab):
     }
 
 
+def test_words_that_are_only_in_hidden_code_show_it(tab):
+    page = built(HTML / "book" / "02_positions.html")
+    read(tab, f"{page.as_uri()}?highlight=bbox_to_anchor")
+    assert tab.locator("details.hide[open]").count() == 1
+
+
 @pytest.mark.parametrize("query", ["(", "a+(b|", "\\", "zqzq", " ", "<b>", "%"])
 def test_no_query_makes_an_error_or_moves_a_page_without_it(tab, query):
     page = built(HTML / "book" / "02_positions.html")

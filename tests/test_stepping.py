@@ -562,3 +562,11 @@ def test_axe_finds_nothing_in_a_listing_with_open_folds(show, folded, theme):
     found = listing.page.evaluate("axe.run('.walk .w-rows')")
     assert [fault["id"] for fault in found["violations"]] == []
     assert len(found["passes"]) > 10
+
+
+def test_jupyterlab_leaves_the_keys_to_whatever_takes_the_focus(attended, show):
+    listing = show(attended)
+    places = listing.locator("button, summary, [tabindex]")
+    assert places.count() > 10
+    open_to_jupyterlab = "all => all.filter(e => !e.dataset.lmSuppressShortcuts).length"
+    assert places.evaluate_all(open_to_jupyterlab) == 0

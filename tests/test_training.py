@@ -20,13 +20,8 @@ from transformer_lib.data.batching import make_batch, token_batches
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.schedule import warmup_rate
-from transformer_lib.training import (
-    Epoch,
-    TrainingConfig,
-    evaluate,
-    train,
-    train_step,
-)
+from transformer_lib.training import evaluate, train, train_step
+from transformer_lib.training_run import Epoch, TrainingConfig
 
 V, PAD = 11, 0
 MODEL = TransformerConfig.base(

@@ -293,7 +293,7 @@ def test_runners_up_stand_below_the_best_with_their_scores(control, script):
     ids = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     [found] = beam_search(theirs.model, src, beam_size=5, alpha=ALPHA, **ids)
     scores = [f"{each.score:.2f}".replace("-", "−") for each in found]
-    assert f"By score, it has {scores[0]}." in control.inner_text()
+    assert f"Its score is {scores[0]}." in control.inner_text()
     shown = control.get_by_role("listitem").all_inner_texts()
     assert 1 <= len(shown) <= 2
     texts = [tokenizer.decode(each.tokens) for each in found]

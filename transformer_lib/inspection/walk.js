@@ -3,6 +3,10 @@
    state is in the page, so that any number of listings share these listeners, however
    often the script runs. */
 for (const part of document.querySelectorAll(".w-step, .w-panel")) part.hidden = false;
+/* JupyterLab takes the arrow keys away from whatever does not say this of itself. */
+for (const part of document.querySelectorAll(".walk :is([tabindex], button, summary)")) {
+  part.dataset.lmSuppressShortcuts = "true";
+}
 if (!window.walkListens) {
   window.walkListens = true;
   const steps = {

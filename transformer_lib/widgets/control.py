@@ -9,6 +9,14 @@ from transformer_lib.colours import style_sheet
 
 
 def read(name: str) -> str:
+    """Return the text of a script or a style sheet of the controls.
+
+    Args:
+        name: Of the file beside this one.
+
+    Returns:
+        What it holds.
+    """
     return files("transformer_lib.widgets").joinpath(name).read_text(encoding="utf-8")
 
 

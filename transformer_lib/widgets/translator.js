@@ -214,7 +214,7 @@ function draw(root, { examples, worker, megabytes }, kit) {
       .slice(0, OTHERS);
     result.replaceChildren(german(found[0].text),
       ...(others.length ? [make("p", { class: "c-hint" },
-        `By score, it has ${scored(found[0].score)}. Next:`), make("ul", {},
+        `Its score is ${scored(found[0].score)}. The next best:`), make("ul", {},
         others.map(({ text, score }) => make("li", {}, make("bdi", { lang: "de" },
           text || "(nothing)"), ` ${scored(score)}`)))] : []),
       make("p", { class: "c-hint" }, "Token by token, each with its probability:"),
