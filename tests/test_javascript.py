@@ -14,8 +14,10 @@ from book_files import ROOT
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.decoding import beam_search
+from transformer_lib.feed_forward import ACTIVATIONS
 from transformer_lib.inspection import record_attention
 from transformer_lib.javascript import FILES, excerpt, source
+from transformer_lib.javascript.weights import ACTIVATIONS as KNOWN
 from transformer_lib.javascript.weights import (
     dequantize,
     from_script,
@@ -250,6 +252,16 @@ def test_every_stage_of_any_configuration_equals_pytorch(engine, changes):
     packed = to_script(small_translator(**changes))
     src, tgt = [5, 4, 3, 299, 2], [1, 7, 7]
     assert_stages_agree(engine(packed), from_script(packed).model, src, tgt)
+
+
+def test_each_activation_is_that_of_pytorch(ours):
+    x = torch.linspace(-7, 7, 57)
+    compute = "([name, x]) => x.map((value) => ACTIVATIONS[name](value))"
+    assert tuple(ours.evaluate("Object.keys(ACTIVATIONS)")) == KNOWN
+    for name in KNOWN:
+        found = torch.tensor(ours.evaluate(compute, [name, x.tolist()]))
+        expected = ACTIVATIONS[name](x)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 # -- Translations --------------------------------------------------------------------

@@ -355,6 +355,11 @@ def test_counts_below_one_are_refused(name):
         TrainingConfig(**{name: 0})
 
 
+def test_choices_go_by_name():
+    with pytest.raises(TypeError, match="positional"):
+        TrainingConfig(10)
+
+
 @pytest.mark.parametrize("name", ["cooldown", "r_drop"])
 def test_what_cannot_be_negative_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} must be at least 0, got -1"):
