@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from transformer_lib.plotting import (
+    MAY_ATTEND,
     plot_attention,
     plot_heads,
     plot_layer,
@@ -174,7 +175,7 @@ def test_a_tree_grows_to_the_right_and_names_its_probabilities():
     heights = [places[word][1] for word in ("d\n0.6", "e\n0.1", "b\n0.3")]
     assert heights == [0, -1, -2]  # the likelier above
     assert places["c\n0.7"][1] == -0.5  # amid its children
-    blue = {text.get_text() for text in ax.texts if text.get_color() != "#6E6E6E"}
+    blue = {text.get_text() for text in ax.texts if text.get_color() == MAY_ATTEND}
     assert blue == {"a", "c\n0.7"}
     assert len(ax.lines) == len(TREE)
 

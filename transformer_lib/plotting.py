@@ -1,5 +1,6 @@
 """The book's figures: tensors and labels in, Axes out."""
 
+import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -10,30 +11,32 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.patches import Circle, Patch, Rectangle
+from matplotlib.patches import Patch
 from torch import Tensor
 
-LINES = {"#0072B2": "-", "#D55E00": "--", "#009E73": "-.", "#CC79A7": ":"}
-MAY_ATTEND, HIDDEN = "#0072B2", "#E6E6E6"
-STEPS = {
-    "self_attention": "#CFE5F3",
-    "cross_attention": "#F3D5DF",
-    "feed_forward": "#D5EBDD",
-    "norm": "#F6E3C8",
-}
+from transformer_lib.colours import COLOURS, EDGES, SERIES
+from transformer_lib.drawing import Drawing
+
+LINES = dict(zip((light for light, _ in SERIES), ("-", "--", "-.", ":"), strict=True))
+MAY_ATTEND, HIDDEN = COLOURS["may_attend"][0], COLOURS["hidden"][0]
+INK, QUIET, PAPER = (COLOURS[name][0] for name in ("ink", "quiet", "paper"))
+LEADS = SERIES[0][0]
 
 
 def use_book_style() -> None:
     """Set the looks of every figure, and turn warnings into errors.
 
-    A page that warns is a page with a fault: a chapter stops at the first warning.
+    A notebook then shows figures as SVG, the same bytes for the same figure. A page
+    that warns is a page with a fault: a chapter stops at the first warning.
     """
     warnings.simplefilter("error")
     # What the kernel itself warns of as it shuts down is no fault of the page.
     warnings.filterwarnings("ignore", module="ipykernel")
     colours = plt.cycler(color=list(LINES), linestyle=list(LINES.values()))
+    ink = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color")
     plt.rcParams.update(
         {
+            **dict.fromkeys((*ink, "ytick.color"), INK),
             "axes.grid": False,
             "axes.prop_cycle": colours,
             "axes.spines.right": False,
@@ -43,10 +46,18 @@ def use_book_style() -> None:
             "figure.facecolor": "white",
             "figure.figsize": (6, 3.5),
             "font.size": 10,
+            "image.composite_image": False,
+            "image.interpolation": "none",  # a cell stays a cell, however large
             "savefig.dpi": 100,
             "savefig.facecolor": "white",
+            "svg.fonttype": "none",  # words stay words, in the font of the page
+            "svg.hashsalt": "the same figure has the same names inside",
         }
     )
+    if (ipython := sys.modules.get("IPython")) and ipython.get_ipython():
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        set_matplotlib_formats("svg", metadata={"Date": None})
 
 
 def plot_attention(
@@ -114,7 +125,7 @@ def plot_mask(
     ax = _grid(mask.float(), queries, keys, ax, cmap=two, vmin=0, vmax=1)
     for side, size in ((ax.axvline, mask.size(1)), (ax.axhline, mask.size(0))):
         for edge in range(1, size):
-            side(edge - 0.5, color="white", linewidth=1, linestyle="-")
+            side(edge - 0.5, color=PAPER, linewidth=1, linestyle="-")
     if not ax.figure.legends:
         patches = [Patch(color=MAY_ATTEND), Patch(color=HIDDEN)]
         names = ["may attend", "hidden"]
@@ -245,8 +256,8 @@ def plot_tree(
         size = 0.95 * max(map(len, nodes)), 0.5 * next(leaves)
         ax = plt.subplots(figsize=size)[1]
     for words, y in heights.items():
-        colour = MAY_ATTEND if words in kept or words == root else "#6E6E6E"
-        look = {"boxstyle": "round", "facecolor": "white", "edgecolor": colour}
+        colour = LEADS if words in kept or words == root else QUIET
+        look = {"boxstyle": "round", "facecolor": PAPER, "edgecolor": colour}
         label = words[0] if words == root else f"{words[-1]}\n{nodes[words]:.4g}"
         text = {"ha": "center", "va": "center", "size": 9, "color": colour}
         ax.text(len(words), y, label, **text, bbox=look)
@@ -282,56 +293,40 @@ def plot_layer(
     if lost := inlets.keys() - {step for steps in blocks.values() for step in steps}:
         raise ValueError(f"inlets must lead to a step, got {', '.join(sorted(lost))}")
     longest = max((len(text) for names in inlets.values() for text in names), default=0)
-    left, right = -2.4 - 0.18 * longest, 2.8
+    left, right = -2.4 - 0.2 * longest, 2.8
     bottom, top = -0.4, sum(len(steps) + 0.5 for steps in blocks.values()) + 1.6
-    if ax is None:
-        ax = plt.subplots(figsize=((right - left) / 2, (top - bottom) / 2))[1]
-    ax.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[], aspect="equal")
-    ax.spines[:].set_visible(False)
+    drawing = Drawing(right - left, top - bottom, ax)
+    ax = drawing.ax
+    ax.set(xlim=(left, right), ylim=(bottom, top))
 
-    heights = [0.0]
+    passed = [drawing.text(0, 0, "x", code=True).get_position()]
     for name, steps in blocks.items():
-        first = heights[-1] + 1.5
-        heights += [first + i for i in range(len(steps))]
-        for y, step in zip(heights[-len(steps) :], steps, strict=True):
-            _step(ax, y, step, inlets.get(step, ()))
-        frame = {"fill": False, "edgecolor": "grey", "linestyle": "--"}
-        ax.add_patch(Rectangle((-1.8, first - 0.75), 4.1, len(steps) + 0.2, **frame))
-        _code(ax, 2.6, first - 0.75, name, rotation=90, va="bottom", size=9)
-        plus, blue = first + steps.index("+"), next(iter(LINES))
-        bend = [first - 0.55, first - 0.55, plus]
-        ax.plot([0, 1.9, 1.9], bend, color=blue, linestyle="-", linewidth=1)
-        _arrow(ax, (1.9, plus), (0.3, plus), color=blue)
-    heights.append(heights[-1] + 1.2)
-    _code(ax, 0, heights[0], "x")
-    _code(ax, 0, heights[-1], "output")
-    for low, high in pairwise(heights):
-        _arrow(ax, (0, low + 0.3), (0, high - 0.3))
+        first = passed[-1][1] + 1.5
+        for y, step in zip(count(first), steps, strict=False):
+            _step(drawing, y, step, inlets.get(step, ()))
+            passed.append((0, y))
+        drawing.frame((-1.8, first - 0.75, 2.3, first + len(steps) - 0.55))
+        words = drawing.text(2.6, first - 0.75, name, "small", code=True)
+        words.set(rotation=90, va="bottom")
+        plus = first + steps.index("+")
+        past = [(0, first - 0.55), (1.9, first - 0.55), (1.9, plus), (0.3, plus)]
+        drawing.path(past, "norm")
+    passed.append((0, passed[-1][1] + 1.2))
+    drawing.text(*passed[-1], "output", code=True)
+    for (x, low), (_, high) in pairwise(passed):
+        drawing.arrow((x, low + 0.3), (x, high - 0.3))
     return ax
 
 
-def _step(ax: Axes, y: float, step: str, inlets: Sequence[str]) -> None:
-    if step == "+":
-        ax.add_patch(Circle((0, y), 0.3, facecolor="white", edgecolor="black"))
-    else:
-        look = {"facecolor": STEPS.get(step, "#F0F0F0"), "edgecolor": "black"}
-        ax.add_patch(Rectangle((-1.4, y - 0.3), 2.8, 0.6, **look))
-    _code(ax, 0, y, step)
+def _step(drawing: Drawing, y: float, step: str, inlets: Sequence[str]) -> None:
+    kind = {"self_attention": "attention", "+": "norm"}.get(step, step)
+    kind = kind if kind in EDGES else "plain"
+    width = 0.6 if step == "+" else 2.8
+    drawing.box(0, y, step, kind, width, 0.6, code=True)
     for i, inlet in enumerate(inlets):
         side = y + 0.2 * (len(inlets) - 1) - 0.4 * i
-        _arrow(ax, (-2.2, side), (-1.4, side))
-        _code(ax, -2.3, side, inlet, ha="right")
-
-
-def _arrow(
-    ax: Axes, start: tuple[float, float], end: tuple[float, float], color: str = "black"
-) -> None:
-    style = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", end, start, arrowprops=style)
-
-
-def _code(ax: Axes, x: float, y: float, text: str, **style) -> None:
-    ax.text(x, y, text, **{"ha": "center", "va": "center", **style}, family="monospace")
+        drawing.arrow((-2.2, side), (-1.4, side))
+        drawing.text(-2.3, side, inlet, align="right", code=True)
 
 
 def _grid(
@@ -350,7 +345,7 @@ def _grid(
                 f"the {name} must have a label each, got {len(labels)} and {size}"
             )
     ax = ax or plt.subplots(figsize=(4, 4))[1]
-    ax.imshow(_array(values), interpolation="nearest", **colours)
+    ax.imshow(_array(values), **colours)
     ax.spines[:].set_visible(False)
     if rows is not None:
         ax.set_yticks(range(len(rows)), rows)

@@ -1,0 +1,180 @@
+import re
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
+
+from transformer_lib.colours import COLOURS, EDGES, SERIES, style_sheet, variables
+from transformer_lib.drawing import Drawing
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture
+def drawing():
+    yield Drawing(10, 6)
+    plt.close("all")
+
+
+def drawn(drawing, kind):
+    return [patch for patch in drawing.ax.patches if isinstance(patch, kind)]
+
+
+def colours(patch):
+    return to_hex(patch.get_facecolor()), to_hex(patch.get_edgecolor())
+
+
+def words(drawing):
+    return {text.get_text(): text for text in drawing.ax.texts}
+
+
+@pytest.mark.parametrize("kind", EDGES)
+def test_a_box_has_the_colours_of_what_it_is(drawing, kind):
+    drawing.box(3, 2, "words", kind=kind)
+    (patch,) = drawn(drawing, FancyBboxPatch)
+    assert colours(patch) == (COLOURS[kind][0], EDGES[kind][0])
+    assert words(drawing)["words"].get_position() == (3, 2)
+
+
+def test_a_box_knows_its_sides(drawing):
+    box = drawing.box(3, 2, width=2, height=1)
+    assert (box.left, box.right) == ((2, 2), (4, 2))
+    assert (box.bottom, box.top) == ((3, 1.5), (3, 2.5))
+    assert box.centre == (3, 2)
+
+
+def test_words_too_wide_for_their_box_are_refused(drawing):
+    with pytest.raises(
+        ValueError, match=r"'self-attention' needs a width of .*, got 1"
+    ):
+        drawing.box(3, 2, "self-attention", width=1)
+
+
+def test_an_arrow_leads_from_the_side_that_faces_the_other_box(drawing):
+    boxes = [drawing.box(x, y) for x, y in [(2, 2), (2, 4), (8, 4)]]
+    drawing.arrow(boxes[0], boxes[1])
+    drawing.arrow(boxes[1], boxes[2])
+    drawing.arrow(boxes[1], boxes[0])
+    drawing.arrow(boxes[2], (0, 4))
+    ends = [arrow._posA_posB for arrow in drawn(drawing, FancyArrowPatch)]
+    assert ends == [
+        [boxes[0].top, boxes[1].bottom],
+        [boxes[1].right, boxes[2].left],
+        [boxes[1].bottom, boxes[0].top],
+        [boxes[2].left, (0, 4)],
+    ]
+
+
+def test_the_words_of_an_arrow_stand_on_it_bent_or_not(drawing):
+    labels = "straight", "bent"
+    drawing.arrow((1, 1), (5, 1), labels[0])
+    drawing.arrow((1, 3), (5, 3), labels[1], bend=0.5)
+    straight, bent = (words(drawing)[label].get_position() for label in labels)
+    assert straight == (3, 1)
+    drawing.ax.figure.draw_without_rendering()
+    (_, curve) = drawn(drawing, FancyArrowPatch)
+    start, control, end = curve.get_path().vertices[:3]
+    assert bent == pytest.approx((start + 2 * control + end) / 4, abs=0.1)
+
+
+def test_a_path_goes_round_corners(drawing):
+    drawing.path([(0, 0), (0, 3), (3, 3)])
+    (line,) = drawing.ax.lines
+    assert line.get_xydata().tolist() == [[0, 0], [0, 3]]
+    (tip,) = drawn(drawing, FancyArrowPatch)
+    assert tip._posA_posB == [(0, 3), (3, 3)]
+    drawing.path([(0, 0), (1, 0)], arrow=False)
+    assert len(drawn(drawing, FancyArrowPatch)) == 1
+
+
+def test_cells_hold_their_values_the_first_row_at_the_top(drawing):
+    values = [[torch.tensor(-0.5), 2], ["x", 1.0]]
+    box = drawing.cells(1, 1, values, rows=["a", "b"], columns=["p", "q"], height=1)
+    places = {text: words(drawing)[text].get_position() for text in words(drawing)}
+    assert places.keys() == {"\N{MINUS SIGN}0.50", "2", "x", "1.00", *"abpq"}
+    assert places["2"][1] > places["x"][1]
+    assert places["2"][0] > places["x"][0]
+    assert places["a"][1] == places["2"][1]
+    assert places["p"][0] == places["x"][0]
+    assert (box.left, box.top) == ((1, 2), (1.8, 3))
+
+
+def test_a_shade_is_the_line_of_the_kind_and_still_lets_ink_be_read(drawing):
+    drawing.cells(
+        1, 1, [["a", "b", "c"]], kind="cache", shade=torch.tensor([[0, 0.5, 1]])
+    )
+    faces = [cell.get_facecolor() for cell in drawn(drawing, Rectangle)]
+    assert {to_hex(face) for face in faces} == {EDGES["cache"][0]}
+    assert [face[3] for face in faces] == pytest.approx([0, 0.3, 0.6])
+
+
+def test_a_frame_has_a_name_and_leaves_a_box_some_air(drawing):
+    box = drawing.box(3, 2)
+    frame = drawing.frame(box, "encoder")
+    assert frame.left[0] < box.left[0] < box.right[0] < frame.right[0]
+    assert words(drawing)["encoder"].get_position()[1] > frame.top[1]
+    frame = drawing.frame((1, 2, 5, 4))
+    assert (frame.left, frame.top) == ((1, 3), (3, 4))
+
+
+def test_a_drawing_can_share_a_figure():
+    figure, ax = plt.subplots()
+    ax.set(xlim=(-1, 1), ylim=(-2, 2))
+    assert Drawing(2, 4, ax).ax is ax
+    assert ax.get_xlim() == (-1, 1)
+    plt.close(figure)
+
+
+# -- Colours -------------------------------------------------------------------------
+
+
+def test_a_colour_of_the_light_theme_has_one_of_the_dark():
+    pairs = set(variables().values())
+    assert len({light for light, _ in pairs}) == len(pairs)
+    for both in pairs:
+        assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in both)
+
+
+def luminance(colour):
+    channels = torch.tensor([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = torch.where(
+        channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
+    )
+    return (linear @ torch.tensor([0.2126, 0.7152, 0.0722], dtype=linear.dtype)).item()
+
+
+def contrast(one, other):
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_ink_can_be_read_on_every_box_and_its_outline_be_seen_on_the_paper(theme):
+    for kind in EDGES:
+        assert contrast(COLOURS["ink"][theme], COLOURS[kind][theme]) > 7, kind
+        assert contrast(EDGES[kind][theme], COLOURS["paper"][theme]) > 3, kind
+    for name in ("ink", "quiet"):
+        assert contrast(COLOURS[name][theme], COLOURS["paper"][theme]) > 4.5
+    # The pink of the lines is pale on white; its line style tells it apart as well.
+    assert min(contrast(both[theme], COLOURS["paper"][theme]) for both in SERIES) > 2.7
+
+
+def test_no_colour_of_a_heat_map_is_taken_for_one_of_these():
+    for name in ("Blues", "RdBu_r"):
+        shades = matplotlib.colormaps[name](range(256))
+        assert not {to_hex(shade) for shade in shades} & {
+            light for light, _ in variables().values()
+        }
+
+
+def test_a_style_sheet_holds_every_colour_of_both_themes():
+    sheet = style_sheet(".light", ".dark")
+    light, dark = sheet.split("@media screen")
+    for name, both in variables().items():
+        assert f"{name}: {both[0]};" in light
+        assert f"{name}: {both[1]};" in dark
+    assert sheet.startswith(".light {")
+    assert "{ .dark {" in dark
