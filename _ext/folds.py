@@ -89,7 +89,7 @@ def tag(html):
 
 def leave_out_of_contents(app, pagename, templatename, context, doctree):
     """Take the folds, and the sections in them, from "On this page"."""
-    folds = [fold for fold in doctree.findall(is_fold)] if doctree else []
+    folds = list(doctree.findall(is_fold)) if doctree else []
     if not folds:
         return
     contents = document_toc(app.env, pagename, app.tags)

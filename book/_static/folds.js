@@ -9,7 +9,7 @@ function openFoldsAround(place) {
 }
 
 function openFoldsOfAddress() {
-  const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const place = document.getElementById(location.hash.slice(1)); // Sphinx's names are plain
   if (place && openFoldsAround(place)) place.scrollIntoView();
 }
 
