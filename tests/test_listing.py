@@ -1,3 +1,5 @@
+import ast
+import inspect
 import math
 import re
 from html.parser import HTMLParser
@@ -6,8 +8,12 @@ import pytest
 import torch
 from torch import nn
 
+from transformer_lib import checks
 from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
+from transformer_lib.checks import require_positive
 from transformer_lib.inspection import walk
+from transformer_lib.inspection.rows import Fold
+from transformer_lib.inspection.statements import _refuses
 from transformer_lib.inspection.values import describe, number, short
 
 B, H, T, S, D_K = 2, 3, 5, 7, 11
@@ -73,26 +79,72 @@ def test_every_note_stands_on_its_row_and_a_line_not_reached_may_have_one():
     assert walked.result == 1
 
 
-def test_a_reached_line_without_a_note_is_refused_by_number_and_text():
-    notes = {key: note for key, note in NOTES.items() if key != "y = 1"}
-    line = sign.__code__.co_firstlineno + 2
-    with pytest.raises(ValueError, match=f"line {line} has no note: 'y = 1'"):
-        walk(sign, 3, notes=notes)
+def covers(walked):
+    """Each note of the first function with the numbers of its lines, from 1."""
+    (part,) = walked.parts
+    start = part.rows[0].statement.first - 1
+    return [
+        (group.note, [numbers(item, start) for item in group.items])
+        for group in part.groups
+    ]
+
+
+def numbers(item, start):
+    if isinstance(item, Fold):
+        return [row.statement.first - start for row in item.rows]
+    return item.statement.first - start
+
+
+def loop(x):
+    total = 0
+    for i in range(x):
+        j = i + 1
+        if j > 1:
+            j = 2
+        total += j
+    total = total + 1
+    return total
+
+
+def test_a_note_covers_the_lines_below_it_and_the_blocks_within():
+    assert covers(walk(loop, 3, notes={"def": "A"})) == [("A", [*range(1, 10)])]
+    walked = walk(loop, 3, notes={"def": "A", "for": "B", "return": "C"})
+    assert covers(walked) == [("A", [1, 2]), ("B", [*range(3, 9)]), ("C", [9])]
+    walked = walk(loop, 3, notes={"def": "A", "total += j": "B", "total = total": "C"})
+    assert covers(walked) == [("A", [*range(1, 7)]), ("B", [7]), ("C", [8, 9])]
+
+
+@pytest.mark.parametrize(
+    ("key", "line", "text"),
+    [("j = i", 8, "total = total + 1"), ("j = 2", 7, "total += j")],
+)
+def test_a_note_ends_with_its_block_and_the_line_after_it_is_refused(key, line, text):
+    line += loop.__code__.co_firstlineno - 1
+    match = re.escape(f"notes of loop:\nno note covers line {line}: {text!r}")
+    with pytest.raises(ValueError, match=match):
+        walk(loop, 3, notes={"def": "A", key: "B", "return": "C"})
+
+
+def test_a_note_in_one_branch_does_not_cover_the_other():
+    line = sign.__code__.co_firstlineno + 4
+    with pytest.raises(ValueError, match=f"no note covers line {line}: 'y = -1'"):
+        walk(sign, -3, notes=NOTES)
+    assert walk(sign, 3, notes=NOTES).parts[0].groups[3].note == ""  # not reached
 
 
 def test_else_needs_no_note_even_when_it_is_reached():
-    notes = {key: note for key, note in NOTES.items() if key != "y = 1"}
-    walked = walk(sign, -3, notes=notes | {"y = -1": "No."})
+    walked = walk(sign, -3, notes=NOTES | {"y = -1": "No."})
     assert row(walked, "else").reached
     assert not row(walked, "y = 1").reached
 
 
 def test_without_notes_no_line_needs_one():
     assert [row.note for row in walk(sign, 3).rows] == [""] * 6
+    assert covers(walk(sign, 3)) == [("", [1, 2, 3, 4, 5, 6])]
 
 
 def test_no_note_at_all_is_not_the_same_as_an_empty_dictionary():
-    with pytest.raises(ValueError, match=r"has no note: 'def sign\(x\):'"):
+    with pytest.raises(ValueError, match=r"no note covers line \d+: 'def sign\(x\):'"):
         walk(sign, 3, notes={})
 
 
@@ -156,6 +208,304 @@ def test_a_statement_over_several_lines_goes_by_its_first():
 
     walked = walk(f, 3, notes={"def f(": "A", "return [": "B"})
     assert [row.note for row in walked.rows] == ["A", "B"]
+
+
+# -- Refusals --------------------------------------------------------------------------
+
+
+def check_small(x):
+    if x > 9:
+        raise ValueError(f"x must be small, got {x}")
+
+
+def guarded(x, mask=None):
+    require_positive(x=x)
+    if x > 5:
+        double = 2 * x
+        raise ValueError(
+            f"x must be at most 5, its double at most 10, got {double}",
+        )
+    if mask is not None:
+        check_small(mask)
+        if mask > x:
+            raise ValueError("mask must be at most x")
+    y = x + 1
+    check_small(y)
+    return y
+
+
+def folds(walked):
+    return [
+        item
+        for group in walked.parts[0].groups
+        for item in group.items
+        if isinstance(item, Fold)
+    ]
+
+
+def test_refusals_that_follow_each_other_are_one_row_and_need_no_note():
+    walked = walk(guarded, 3, notes={"def": "A", "y =": "B"})
+    assert covers(walked) == [
+        ("A", [1, [2, 3, 4, 5, 8, 9, 10, 11]]),
+        ("B", [12, [13], 14]),
+    ]
+    first = guarded.__code__.co_firstlineno
+    assert [(fold.lines, fold.text) for fold in folds(walked)] == [
+        (f"lines {first + 1} to {first + 10}", "4 refusals"),
+        (f"line {first + 12}", "1 refusal"),
+    ]
+
+
+def test_a_fold_has_one_line_in_a_terminal():
+    text = str(walk(guarded, 3, notes={"def": "A", ("check_small", 2): "Hidden."}))
+    first = guarded.__code__.co_firstlineno
+    assert f"\n\n       lines {first + 1} to {first + 10}: 4 refusals\n\n" in text
+    assert f"\n\n       line {first + 12}: 1 refusal\n\n" in text
+    assert not re.search("raise|Hidden", text)
+
+
+def test_a_note_of_a_refusal_stays_with_it_and_covers_nothing_else():
+    notes = {"def": "A", "require": "Why.", ("check_small", 2): "Hidden."}
+    walked = walk(guarded, 3, notes=notes)
+    assert covers(walked)[0] == ("A", [1, [2, 3, 4, 5, 8, 9, 10, 11], 12, [13], 14])
+    page = Page(walked._repr_html_())
+    first = guarded.__code__.co_firstlineno
+    assert f"4 refusals Why. Line {first + 1}. require_positive(x=x) Line" in page.text
+    assert f"1 refusal Hidden. Line {first + 12}. check_small(y)" in page.text
+
+
+def test_a_fold_is_closed_and_its_lines_keep_their_numbers():
+    html = walk(guarded, 3)._repr_html_()
+    details = [attrs for tag, attrs in Page(html).tags if tag == "details"]
+    assert details == [{"class": "w-fold"}] * 2
+    numbers = [int(n) for n in re.findall('data-number="([0-9]+)"', html)]
+    first = guarded.__code__.co_firstlineno
+    folded = [first + 1, first + 12]  # the row that opens has the first of its lines
+    assert numbers == sorted([*range(first, first + 14), *folded])
+    assert f"Lines {first + 1} to {first + 10}. 4 refusals" in Page(html).text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "open_lines", "folded"),
+    [
+        ((7,), "at most 5", [3, 4, 5], [[2], [8, 9, 10, 11], [13]]),
+        ((0,), "at least 1", [2], [[3, 4, 5, 8, 9, 10, 11], [13]]),
+        ((3, 4), "at most x", [8, 9, 10, 11], [[2, 3, 4, 5], [13]]),
+        ((3, 10), "be small", [8, 9, 10, 11], [[2, 3, 4, 5], [13]]),
+    ],
+)
+def test_a_refusal_that_refused_is_not_folded(arguments, error, open_lines, folded):
+    walked = walk(guarded, *arguments, notes={"def": "A"}, raises=ValueError)
+    assert error in str(walked.error)
+    ((_, items),) = covers(walked)
+    assert [item for item in items if isinstance(item, list)] == folded
+    assert [x for x in items if not isinstance(x, list)] == [1, *open_lines, 12, 14]
+    assert f"raised ValueError: {walked.error}" in str(walked)
+
+
+def test_a_note_of_a_refusal_that_refused_covers_what_follows_like_any_other():
+    walked = walk(guarded, 7, notes={"def": "A", "if x > 5": "B"}, raises=ValueError)
+    assert covers(walked)[1] == ("B", [3, 4, 5, [8, 9, 10, 11], 12, [13], 14])
+
+
+def test_refusals_in_different_blocks_are_different_rows():
+    def f(x, y):
+        if y is None:
+            y = x
+            check_small(y)
+        check_small(x)
+        for z in (x, y):
+            check_small(z)
+            if z > 5:
+                raise ValueError
+        return y
+
+    walked = walk(f, 3, None, notes={"def": "A", "y =": "B", "for": "C"})
+    assert covers(walked) == [
+        ("A", [1, 2]),
+        ("B", [3, [4]]),
+        ("", [[5]]),
+        ("C", [6, [7, 8, 9], 10]),
+    ]
+
+
+def test_what_does_more_than_refuse_is_not_folded():
+    def f(x):
+        checked = check_small(x)
+        if x > 5:
+            print(x)
+            raise ValueError
+        if x > 6:
+            raise ValueError
+        else:
+            x = x + 1
+        if x > 9:
+            x = 9
+        elif x > 8:
+            raise ValueError
+        else:
+            x = max(x, 2)
+        if x < 0:
+            [][0] = checked
+        print(x, end="")
+        return x
+
+    assert folds(walk(f, 3)) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["check_x", "require_x", "_require_x", "checks.check_x"]
+)
+def test_a_check_goes_by_its_name_wherever_it_is(name):
+    statement = ast.parse(f"{name}(x)").body[0]
+    assert _refuses(statement)
+    assert not _refuses(ast.parse(f"y = {name}(x)").body[0])
+    assert not _refuses(ast.parse("checked(x)").body[0])
+
+
+def test_every_function_of_the_module_of_checks_goes_by_such_a_name():
+    defined = [f for _, f in inspect.getmembers(checks, inspect.isfunction)]
+    assert defined
+    assert all(f.__name__.startswith(("check_", "require_")) for f in defined)
+
+
+def test_refusals_joined_by_elif_are_refusals():
+    def f(x):
+        if x > 5:
+            raise ValueError("large")
+        elif x < 0:
+            raise ValueError("small")
+        return x
+
+    assert [fold.text for fold in folds(walk(f, 3))] == ["2 refusals"]
+    walked = walk(f, -3, raises=ValueError)
+    assert folds(walked) == []
+
+
+def test_a_refusal_that_the_run_passed_over_is_pale():
+    def f(x):
+        if x > 5:
+            x = 5
+            check_small(x)
+        return x
+
+    page = Page(walk(f, 3)._repr_html_())
+    assert [tag for tag, _ in page.with_class("w-pale")] == ["li", "summary", "li"]
+    page = Page(walk(f, 6)._repr_html_())
+    assert page.with_class("w-pale") == []
+
+
+# -- Several functions -----------------------------------------------------------------
+
+
+class Pair:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def both(self, x):
+        return self.one(x) + self.one(2 * x) + self.other(x)
+
+    def one(self, x):
+        require_positive(x=x)
+        y = self.scale * x
+        return y
+
+    def other(self, x):
+        y = x - 1
+        return y
+
+
+PAIR = {"def both": "A", "def one": "B", "y = self": "C", "def other": "D"}
+
+
+def test_several_functions_stand_in_one_listing_as_they_first_ran():
+    pair = Pair(3)
+    walked = walk(pair.both, 2, also=[pair.other, pair.one], notes=PAIR)
+    assert walked.result == 6 + 12 + 1
+    names = [part.name.removeprefix(f"{__name__}.") for part in walked.parts]
+    assert names == ["Pair.both", "Pair.other", "Pair.one"]
+    assert [row.statement.key.partition("(")[0] for row in walked.rows] == [
+        "def both",
+        "return self.one",
+        "def other",
+        "y = x - 1",
+        "return y",
+        "def one",
+        "require_positive",
+        "y = self.scale * x",
+        "return y",
+    ]
+    assert row(walked, "y = self").made[0].text == "6"  # not 12, of the second call
+    assert [[group.note for group in part.groups] for part in walked.parts] == [
+        ["A"],
+        ["D"],
+        ["B", "C"],
+    ]
+    first = Pair.both.__code__.co_firstlineno
+    lines = f"lines {first} to {first + 1}, {first + 8} to {first + 10}, "
+    assert walked.place == f"test_listing.py, {lines}{first + 3} to {first + 6}"
+
+
+def test_a_note_covers_no_line_of_the_next_function():
+    pair = Pair(3)
+    line = Pair.one.__code__.co_firstlineno
+    with pytest.raises(
+        ValueError, match=rf"Pair.one:\nno note covers line {line}: 'def"
+    ):
+        walk(pair.both, 2, also=[pair.one], notes={"def both": "A", "y = ": "C"})
+
+
+def test_keys_are_unique_over_all_functions_and_twins_are_counted_through():
+    pair = Pair(3)
+    also = [pair.other, pair.one]
+    with pytest.raises(ValueError, match="the note 'return y' matches the lines"):
+        walk(pair.both, 2, also=also, notes=PAIR | {"return y": "?"})
+    walked = walk(pair.both, 2, also=also, notes=PAIR | {("return y", 2): "E"})
+    assert [row.note for row in walked.parts[2].rows] == ["B", "", "C", "E"]
+
+
+def test_letters_are_shared_by_all_functions_of_a_listing():
+    def inner(x):
+        return x.sum(1)  # (S)
+
+    def outer(x):
+        y = x.transpose(0, 1)  # (S, T)
+        return inner(y)
+
+    walked = walk(outer, torch.zeros(T, S), also=[inner])
+    assert walked.dims == {"S": S, "T": T}
+    assert [value.letters for value in walked.rows[4].made] == ["(S)"]
+    with pytest.raises(ValueError, match=r"# \(S\), but returned has the shape \(7,\)"):
+        walk(outer, torch.zeros(T, S), also=[inner], dims={"S": T})
+
+
+def test_a_function_that_the_run_never_came_to_is_refused():
+    pair = Pair(3)
+    with pytest.raises(
+        ValueError, match=r"the run of Pair.one never came to Pair.other"
+    ):
+        walk(pair.one, 2, also=[pair.other])
+    with pytest.raises(
+        ValueError, match=r"the run of Pair.both never came to Pair.one"
+    ):
+        walk(pair.both, 2, also=[Pair(3).one])  # of another object
+
+
+def test_every_function_of_a_listing_is_named_in_the_page_and_the_terminal():
+    pair = Pair(3)
+    walked = walk(pair.both, 2, also=[pair.other, pair.one])
+    page = Page(walked._repr_html_())
+    named = [(tag, a["data-walk"]) for tag, a in page.tags if "data-walk" in a]
+    names = [f"{__name__}.Pair.{name}" for name in ("both", "other", "one")]
+    assert named == list(zip(["section", "div", "div"], names, strict=True))
+    assert len(page.with_class("w-head")) == 1
+    assert str(walked).startswith("\n".join(names))
+    tabs = [
+        attrs["tabindex"]
+        for _, attrs in page.with_class("w-row")
+        if "tabindex" in attrs
+    ]
+    assert tabs == ["0"] + ["-1"] * 8
 
 
 # -- Shapes ----------------------------------------------------------------------------
@@ -595,7 +945,7 @@ def test_methods_go_by_their_class():
     assert torch.equal(walked.result, layer(x, x, x))
 
 
-def test_a_screen_reader_gets_number_code_what_it_made_and_note_in_this_order():
+def test_a_screen_reader_gets_note_number_code_and_what_it_made_in_this_order():
     def f(x):
         y = x + 1  # (T)
         return y
@@ -603,7 +953,7 @@ def test_a_screen_reader_gets_number_code_what_it_made_and_note_in_this_order():
     notes = {"def": "Start.", "y": "One *more*.", "return": "End."}
     page = Page(walk(f, torch.zeros(T), notes=notes)._repr_html_())
     line = f.__code__.co_firstlineno + 1
-    assert f"Line {line}. y = x + 1 y (T) 5 all 1 One more. " in page.text
+    assert f" One more. Line {line}. y = x + 1 y (T) 5 all 1 " in page.text
     assert all(
         attrs["aria-hidden"] == "true" for tag, attrs in page.tags if tag == "svg"
     )

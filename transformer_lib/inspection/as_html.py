@@ -6,17 +6,14 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from importlib.resources import files
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
+from transformer_lib.inspection.rows import Fold, Group, Listing, Row, group_by_note
 from transformer_lib.inspection.values import Value, sizes
-
-if TYPE_CHECKING:
-    from transformer_lib.inspection.listing import Row, Walk
 
 STYLE, SCRIPT = (
     files("transformer_lib.inspection").joinpath(name).read_text(encoding="utf-8")
@@ -48,20 +45,26 @@ PANEL = """<div class="w-panel" hidden>
 <output class="w-spoken"></output></div>"""  # walk.js fills it in
 
 
-def render(walk: "Walk") -> str:
+def render(listing: Listing) -> str:
     """Write the listing with its style sheet and its script."""
-    title = escape(walk.qualname)
-    dims = (f"{name}\u00a0=\u00a0{size}" for name, size in walk.dims.items())
-    rows = "".join(map(_row, walk.rows)).replace('tabindex="-1"', 'tabindex="0"', 1)
+    first, *others = listing.parts
+    title = escape(first.qualname)
+    dims = (f"{name}\u00a0=\u00a0{size}" for name, size in listing.dims.items())
+    # The box goes by the name of the first function, each other part by its own.
+    names = ["", *(f' data-walk="{escape(part.name)}"' for part in others)]
+    body = "".join(
+        f'<div class="w-part"{name}>{"".join(map(_group, part.groups))}</div>'
+        for name, part in zip(names, listing.parts, strict=True)
+    ).replace('tabindex="-1"', 'tabindex="0"', 1)
     return (
-        f'<section class="walk" data-walk="{escape(walk.name)}" '
+        f'<section class="walk" data-walk="{escape(listing.name)}" '
         f'aria-label="{title}, line by line"><style>{STYLE}</style>'
         f'<div class="w-head"><b>{title}</b> '
         '<button type="button" class="w-step" hidden>Step through</button> '
-        f"<span>{escape(walk.place)}</span> "
+        f"<span>{escape(listing.place)}</span> "
         f'<span class="w-dims">{escape(", ".join(dims))}</span></div>'
-        f'<div class="w-body"><ol class="w-rows" role="list">{rows}</ol>{PANEL}</div>'
-        f'<div class="w-foot">{_legend(walk)}'
+        f'<div class="w-body"><div class="w-rows">{body}</div>{PANEL}</div>'
+        f'<div class="w-foot">{_legend(listing)}'
         '<span class="w-keys"><kbd>↑</kbd> <kbd>↓</kbd> line by line</span></div>'
         f"<script>{SCRIPT}</script></section>"
     )
@@ -100,7 +103,31 @@ _MARKDOWN.inline.ruler.before("escape", "maths", _maths)
 _MARKDOWN.add_render_rule("maths", _render_maths)
 
 
-def _row(row: "Row") -> str:
+def _group(group: Group) -> str:
+    """Write a note, and beside it the rows that it stands for."""
+    note = f'<div class="w-note">{markdown(group.note)}</div>\n' if group.note else ""
+    items = (_fold(x) if isinstance(x, Fold) else _row(x) for x in group.items)
+    rows = f'<ol class="w-lines" role="list">{"".join(items)}</ol>'
+    return f'<div class="w-group">{note}{rows}</div>\n'
+
+
+def _fold(fold: Fold) -> str:
+    """Write refusals as one row that opens."""
+    line = " " * fold.indent + f'<span class="w-folded">{fold.text}</span>'
+    return (
+        f'<li><details class="w-fold"><summary class="w-row{_pale(fold)}">'
+        f'<span class="w-main" style="--indent:{fold.indent}">'
+        f'<span class="w-spoken">{fold.lines.capitalize()}. </span>'
+        f"<code>{_line(fold.rows[0].statement.first, line)}</code></span></summary>\n"
+        f"{''.join(map(_group, group_by_note(fold.rows)))}</details></li>\n"
+    )
+
+
+def _pale(row: Row | Fold) -> str:
+    return "" if row.reached else " w-pale"
+
+
+def _row(row: Row) -> str:
     statement = row.statement
     source = "\n".join(statement.lines) + (f"  {row.comment}" if row.comment else "")
     html = highlight(source) if row.reached else escape(source)
@@ -112,12 +139,11 @@ def _row(row: "Row") -> str:
     if row.raised:
         made.append(f'<li class="w-raised">raised {escape(row.raised)}</li>')
     items = f'<ul class="w-made" role="list">{"".join(made)}</ul>' if made else ""
-    note = f'<div class="w-note">{markdown(row.note)}</div>' if row.note else ""
     return (
-        f'<li class="w-row{"" if row.reached else " w-pale"}" tabindex="-1">'
-        f'<div class="w-main" style="--indent:{_indent(source)}">'
+        f'<li class="w-row{_pale(row)}" tabindex="-1">'
+        f'<div class="w-main" style="--indent:{row.indent}">'
         f'<span class="w-spoken">Line {statement.first}. </span>'
-        f"<code>{code}</code>\n{items}</div>\n{note}</li>\n"
+        f"<code>{code}</code>\n{items}</div></li>\n"
     )
 
 
@@ -189,10 +215,10 @@ def _svg(cells: list[list[str]]) -> str:
     return f'<svg {size} aria-hidden="true">{paths}</svg>'
 
 
-def _legend(walk: "Walk") -> str:
+def _legend(listing: Listing) -> str:
     """Explain the pictures of this listing, and no others."""
     pictures = [
-        value.picture for row in walk.rows for value in row.made if value.picture
+        value.picture for row in listing.rows for value in row.made if value.picture
     ]
     seen = {code for picture in pictures for cells in picture.cells for code in cells}
     parts = [

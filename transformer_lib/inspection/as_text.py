@@ -1,25 +1,29 @@
 """A walk in a terminal, 88 columns wide."""
 
 import textwrap
-from typing import TYPE_CHECKING
 
+from transformer_lib.inspection.rows import Fold, Listing, Row, fold_refusals
 from transformer_lib.inspection.values import Value, sizes
-
-if TYPE_CHECKING:
-    from transformer_lib.inspection.listing import Row, Walk
 
 WIDTH = 88
 
 
-def render(walk: "Walk") -> str:
-    """Write each line with its number; below it, what it made and the note."""
-    head = [walk.name, walk.place]
-    if walk.dims:
-        head.append(", ".join(f"{name} = {size}" for name, size in walk.dims.items()))
-    return "\n\n".join(["\n".join(head), *map(_row, walk.rows)])
+def render(listing: Listing) -> str:
+    """Write each line with its number; below it, what it made and the note.
+
+    Refusals that follow each other are one line: ``lines 12 to 19: 3 refusals``.
+    """
+    head = [*(part.name for part in listing.parts), listing.place]
+    if listing.dims:
+        dims = [f"{name} = {size}" for name, size in listing.dims.items()]
+        head.append(", ".join(dims))
+    items = [item for part in listing.parts for item in fold_refusals(part.rows)]
+    return "\n\n".join(["\n".join(head), *map(_item, items)])
 
 
-def _row(row: "Row") -> str:
+def _item(row: Row | Fold) -> str:
+    if isinstance(row, Fold):
+        return f"{'':7}{row.lines}: {row.text}"
     statement = row.statement
     lines = [f"{'':5}  {comment}" for comment in statement.above]
     for number, line in enumerate(statement.lines, statement.first):

@@ -1,76 +1,35 @@
-"""Show a function line by line: a note beside each line, and what the line made."""
+"""Show a function line by line: what each line made, and a note for each idea."""
 
 import ast
-import dataclasses
 import difflib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from types import FunctionType
 from typing import Any
 
-from transformer_lib.inspection import as_html, as_text
+from transformer_lib.inspection import as_html, as_text, tracing
+from transformer_lib.inspection.rows import Listing, Part, Row
 from transformer_lib.inspection.shapes import Letters, parse_shapes
 from transformer_lib.inspection.statements import Statement
-from transformer_lib.inspection.tracing import Record, Run, trace
-from transformer_lib.inspection.values import Value
 
 Notes = dict[str | tuple[str, int], str]
 
 
-@dataclasses.dataclass
-class Row:
-    """A statement with all that the listing says about it.
-
-    Attributes:
-        statement: Its source.
-        comment: Its trailing comment, unless that is a shape which the run confirmed.
-        reached: Whether the run came here.
-        flow: Where the run went from here: "taken", "3 passes", "not reached".
-        made: What the last pass made.
-        raised: The exception that came out of it.
-        note: What it is for, in Markdown.
-    """
-
-    statement: Statement
-    comment: str
-    reached: bool
-    flow: str
-    made: list[Value]
-    raised: str
-    note: str = ""
-
-
-@dataclasses.dataclass(repr=False)
-class Walk:
+@dataclass(repr=False)
+class Walk(Listing):
     """A call that has run, line by line: a page in a notebook, text in a terminal.
 
     Attributes:
-        module: Where the function is defined, ``transformer_lib.attention``.
-        qualname: Its name there, ``MultiHeadAttention.forward``.
-        file: The file, ``transformer_lib/attention.py``.
+        parts: The function that was called, and those shown with it.
         dims: The size that each letter of a shape stands for.
-        rows: Its statements, top to bottom.
         result: What the call returned.
         error: What the call raised, if it was to raise.
     """
 
-    module: str
-    qualname: str
-    file: str
-    dims: dict[str, int]
-    rows: list[Row]
     result: Any
     error: BaseException | None
-
-    @property
-    def name(self) -> str:
-        return f"{self.module}.{self.qualname}"
-
-    @property
-    def place(self) -> str:
-        first, last = self.rows[0].statement.first, self.rows[-1].statement.last
-        return f"{self.file}, lines {first} to {last}"
 
     def __repr__(self) -> str:
         return as_text.render(self)
@@ -85,17 +44,21 @@ def walk(
     *args: Any,
     dims: dict[str, int] | None = None,
     notes: Notes | None = None,
+    also: Sequence[Callable] = (),
     raises: type[BaseException] | tuple[()] = (),
     **kwargs: Any,
 ) -> Walk:
-    """Run a call once and show each of its lines with a note and what the line made.
+    """Run a call once; show its lines, what each made, and a note for each idea.
 
         walk(causal_mask, 5, dims={"T": 5}, notes={
             "def": "One row for each position that asks.",
-            "require": "No negative sizes.",
-            "allowed": "At first, everyone may look everywhere.",
-            "return": "Below the diagonal lies the past.",
+            "allowed": "At first everyone may look everywhere, then the future is cut.",
         })
+
+    Lines that only refuse bad input are folded: a call of ``check_...`` or
+    ``require_...`` whose result nobody takes, and an ``if`` that does nothing but raise
+    or refuse. They need no note, and one that they have shows when they are opened. A
+    refusal that refused is not folded.
 
     Args:
         call: A function, a method, a module (its ``forward``) or a class (its
@@ -103,10 +66,14 @@ def walk(
         *args: Handed to the call.
         dims: The sizes that the letters of shapes stand for. Trailing shape comments
             add to them, and are checked against the run.
-        notes: A note in Markdown for every line that the run reaches. A key is a whole
-            line without its comment, or the beginning of exactly one; the second of
-            two alike is ``(key, 2)``. A statement over several lines goes by its first.
-            None: no notes at all.
+        notes: Notes in Markdown that cover every line that the run reaches. A note
+            stands for its line and those below it, in its block and the blocks within,
+            up to the next note. A key is a whole line without its comment, or the
+            beginning of exactly one; the second of two alike is ``(key, 2)``. A
+            statement over several lines goes by its first. None: no notes at all.
+        also: Functions, methods or modules that the call calls, directly or not: shown
+            below it in this order, as they first ran. A key of a note is then the
+            beginning of exactly one line of them all.
         raises: An exception that the call must raise; the listing ends there.
         **kwargs: Handed to the call.
 
@@ -114,13 +81,37 @@ def walk(
         The listing. Its ``result`` is what the call returned.
 
     Raises:
-        ValueError: If a line that was reached has no note, a key does not belong to
-            exactly one line, or a shape comment is wrong.
+        ValueError: If no note covers a line that was reached, a key does not belong to
+            exactly one line, a shape comment is wrong, or the call never came to a
+            function in ``also``.
         OSError, RuntimeError, TypeError: If the call cannot be walked, as in ``trace``.
     """
-    run = trace(call, *args, raises=raises, **kwargs)
+    run = tracing.trace(call, *args, also=also, raises=raises, **kwargs)
+    ran = [run, *run.also]
+    traced = [
+        (statement, record)
+        for part in ran
+        for statement, record in zip(part.statements, part.records, strict=True)
+    ]
     letters = Letters(dims or {})
-    confirmed = _name_shapes(run, letters)
+    confirmed = _name_shapes(traced, letters)
+    parts = [
+        Part(
+            module=part.function.__module__,
+            qualname=part.function.__qualname__,
+            file=_file(part.function),
+            rows=_rows(part, confirmed),
+        )
+        for part in ran
+    ]
+    if notes is not None:
+        _attach_notes(notes, parts)
+    return Walk(parts, letters.sizes, run.result, run.error)
+
+
+def _rows(part: tracing.Part, confirmed: list[Statement]) -> list[Row]:
+    pairs = list(zip(part.statements, part.records, strict=True))
+    refused = {statement.refusal for statement, record in pairs if record.raised}
     rows = [
         Row(
             statement=statement,
@@ -129,29 +120,22 @@ def walk(
             flow=_flow(statement, record),
             made=record.made,
             raised=record.raised,
+            is_folded=statement.refusal not in {0, *refused},
         )
-        for statement, record in zip(run.statements, run.records, strict=True)
+        for statement, record in pairs
     ]
     for row, following in reversed(list(itertools.pairwise(rows))):
         if not row.statement.nodes:  # a run never stops at "else:", it passes through
             row.reached = following.reached
-    if notes is not None:
-        _attach_notes(notes, rows, run.function.__qualname__)
-    return Walk(
-        module=run.function.__module__,
-        qualname=run.function.__qualname__,
-        file=_file(run.function),
-        dims=letters.sizes,
-        rows=rows,
-        result=run.result,
-        error=run.error,
-    )
+    return rows
 
 
-def _name_shapes(run: Run, letters: Letters) -> list[Statement]:
+def _name_shapes(
+    traced: list[tuple[Statement, tracing.Record]], letters: Letters
+) -> list[Statement]:
     """Give every shape its letters; return the statements whose comments gave them."""
     confirmed, given = [], []
-    for statement, record in zip(run.statements, run.records, strict=True):
+    for statement, record in traced:
         shapes = parse_shapes(statement.comment)
         tensors = [value for value in record.made if value.shape is not None]
         if not record.times or record.raised or not shapes:
@@ -177,7 +161,7 @@ def _name_shapes(run: Run, letters: Letters) -> list[Statement]:
                 f"{tensor.name} has the shape {tensor.shape} (with {known})"
             )
         tensor.letters = letters.write(shape, tensor.shape)
-    for record in run.records:
+    for _, record in traced:
         for value in record.made:
             for tensor in (value, *value.parts):
                 if tensor.shape is not None and not tensor.letters:
@@ -185,7 +169,7 @@ def _name_shapes(run: Run, letters: Letters) -> list[Statement]:
     return confirmed
 
 
-def _flow(statement: Statement, record: Record) -> str:
+def _flow(statement: Statement, record: tracing.Record) -> str:
     """Say where the run went from a header, or how often a line ran."""
     times, entered = record.times, record.entered
     if not times:
@@ -201,9 +185,10 @@ def _flow(statement: Statement, record: Record) -> str:
     return ""
 
 
-def _attach_notes(notes: Notes, rows: list[Row], name: str) -> None:
+def _attach_notes(notes: Notes, parts: list[Part]) -> None:
     """Put each note on its row, and refuse any doubt."""
     problems = []
+    rows = [row for part in parts for row in part.rows]
     keys = [row.statement.key for row in rows]
     for key, note in notes.items():
         start, which = key if isinstance(key, tuple) else (key, None)
@@ -226,12 +211,14 @@ def _attach_notes(notes: Notes, rows: list[Row], name: str) -> None:
             problems.append(f"line {found[0].statement.first} has two notes: {key!r}")
         else:
             found[0].note = note
-    for row in rows:
-        if row.reached and not row.note and not row.statement.is_structure:
-            line, key = row.statement.first, row.statement.key
-            problems.append(f"line {line} has no note: {key!r}")
+    bare = [group for part in parts for group in part.groups if not group.note]
+    for item in [item for group in bare for item in group.items]:
+        if isinstance(item, Row) and item.reached and not item.statement.is_structure:
+            line, key = item.statement.first, item.statement.key
+            problems.append(f"no note covers line {line}: {key!r}")
     if problems:
-        raise ValueError(f"notes of {name}:\n" + "\n".join(problems))
+        names = ", ".join(part.qualname for part in parts)
+        raise ValueError(f"notes of {names}:\n" + "\n".join(problems))
 
 
 def _file(function: FunctionType) -> str:

@@ -33,6 +33,10 @@ class Statement:
         comment: The trailing comment, such as ``# (B, T)``, or "".
         above: The comment lines above it.
         nodes: Its syntax; several where statements share a line, none for ``else:``.
+        refusal: The line where the refusal begins that it belongs to, or 0. A refusal
+            only keeps bad input out: a call of ``check_...`` or ``require_...`` whose
+            result nobody takes, or an ``if`` that does nothing but raise (it may
+            assign first what its words need) or refuse.
     """
 
     first: int
@@ -41,6 +45,7 @@ class Statement:
     comment: str
     above: list[str]
     nodes: list[ast.AST]
+    refusal: int = 0
 
     @property
     def last(self) -> int:
@@ -50,6 +55,11 @@ class Statement:
     def is_structure(self) -> bool:
         """Whether it only holds blocks together: ``else:``, ``try:``, ``finally:``."""
         return all(isinstance(node, ast.Try) for node in self.nodes)
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it is the line of a refusal that raises, or calls what raises."""
+        return self.refusal > 0 and self.is_a(ast.Raise, ast.Expr)
 
     def is_a(self, *kinds: type[ast.AST]) -> bool:
         return any(isinstance(node, kinds) for node in self.nodes)
@@ -123,6 +133,11 @@ def read_statements(code: CodeType) -> list[Statement]:
         nodes = spans[first][1] if first in spans else []
         spans[first] = (last, [*nodes, node])
 
+    refusals = {
+        number: refusal.start
+        for refusal in _refusals(body, function.col_offset)
+        for number in refusal
+    }
     statements, above = [], []
     number = start
     while number in lines:
@@ -138,6 +153,7 @@ def read_statements(code: CodeType) -> list[Statement]:
                     comment=comments.get(last, ""),
                     above=above,
                     nodes=nodes,
+                    refusal=refusals.get(number, 0),
                 )
             )
             above = []
@@ -160,6 +176,34 @@ def _spans(block: list[ast.AST]) -> Iterator[tuple[int, int, ast.AST]]:
             first = _first_line(node)
             yield first, max(first, _first_line(inside[0]) - 1), node
             yield from _spans(inside)
+
+
+def _refusals(block: list[ast.AST], margin: int) -> Iterator[range]:
+    """Yield the lines of every statement that only refuses, in blocks below it too.
+
+    An ``elif`` begins at the margin of its ``if`` and stays with it.
+    """
+    for node in block:
+        start = getattr(node, "col_offset", margin)
+        if start > margin and _refuses(node):
+            yield range(node.lineno, node.end_lineno + 1)
+        elif not isinstance(node, SCOPES):
+            for field in BLOCKS:
+                yield from _refusals(getattr(node, field, []), start)
+
+
+def _refuses(node: ast.AST) -> bool:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        name = (_dotted(node.value.func) or "").rpartition(".")[2]
+        return name.lstrip("_").startswith(("check_", "require_"))
+    if not isinstance(node, ast.If):
+        return False
+    *prepared, last = node.body
+    only_raises = isinstance(last, ast.Raise) and all(
+        isinstance(before, ast.Assign) for before in prepared
+    )
+    inside = [] if only_raises else node.body
+    return all(map(_refuses, [*inside, *node.orelse]))
 
 
 def _line(node: ast.AST) -> int:

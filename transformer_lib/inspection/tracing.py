@@ -4,7 +4,7 @@ import ast
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -35,12 +35,22 @@ class Record:
 
 
 @dataclasses.dataclass
-class Run:
-    """A call that has run: its function, statements, their records, and the outcome."""
+class Part:
+    """A function that has run, its statements, and what happened at each."""
 
     function: FunctionType
     statements: list[Statement]
-    records: list[Record]
+    records: list[Record] = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.records = [Record() for _ in self.statements]
+
+
+@dataclasses.dataclass
+class Run(Part):
+    """A call that has run, what was followed within it, and the outcome."""
+
+    also: list[Part] = dataclasses.field(default_factory=list)
     result: Any = None
     error: BaseException | None = None
 
@@ -48,18 +58,22 @@ class Run:
 def trace(
     call: Callable,
     *args: Any,
+    also: Sequence[Callable] = (),
     raises: type[BaseException] | tuple[()] = (),
     **kwargs: Any,
 ) -> Run:
     """Run ``call(*args, **kwargs)`` and record its first frame, statement by statement.
 
-    Whatever the call calls is stepped over. A tracer that is at work already, such as a
-    debugger's or a coverage tool's, goes on receiving its events.
+    Whatever the call calls is stepped over, except the functions in ``also``. A tracer
+    that is at work already, such as a debugger's or a coverage tool's, goes on
+    receiving its events.
 
     Args:
         call: A function, a method, a module (its ``forward``) or a class (its
             ``__init__``, or the ``__post_init__`` of a dataclass).
         *args: Handed to the call.
+        also: What the call calls, directly or not, and shall be followed as well: of
+            each, the first time that it runs.
         raises: An exception that the call must raise; it is kept instead of thrown.
         **kwargs: Handed to the call.
 
@@ -68,12 +82,14 @@ def trace(
         RuntimeError: If the call never reached the function, did not raise what it was
             to raise, or another tracer took over.
         TypeError: If there is no Python function to walk, or it runs in pieces.
+        ValueError: If the call never reached a function in ``also``.
     """
-    function, receiver = _find_function(call)
-    name = function.__qualname__
-    statements = read_statements(function.__code__)
-    run = Run(function, statements, [Record() for _ in statements])
-    tracer = _Tracer(run, receiver)
+    found = [_find_function(followed) for followed in (call, *also)]
+    read = [(function, read_statements(function.__code__)) for function, _ in found]
+    run = Run(*read[0], also=[Part(*pair) for pair in read[1:]])
+    name = run.function.__qualname__
+    receivers = [receiver for _, receiver in found]
+    tracer = _Tracer(list(map(_Watch, [run, *run.also], receivers)))
     tracer.start()
     try:
         run.result = call(*args, **kwargs)
@@ -87,6 +103,10 @@ def trace(
         raise RuntimeError(f"the call ended without ever running {name}") from run.error
     if raises and run.error is None:
         raise RuntimeError(f"{name} was to raise {raises.__name__} and did not")
+    for part in run.also:
+        if not part.records[0].times:
+            missed = part.function.__qualname__
+            raise ValueError(f"the run of {name} never came to {missed}")
     return run
 
 
@@ -108,20 +128,11 @@ def _find_function(call: Callable) -> tuple[FunctionType, Any]:
 
 
 class _Tracer:
-    """Watches one frame; hands every event on to the tracer that was there before."""
+    """Finds the frames to watch; hands every event on to the tracer that was there."""
 
-    def __init__(self, run: Run, receiver: Any) -> None:
-        self.run = run
-        self.receiver = receiver
-        self.row_at = {
-            number: row
-            for row, statement in enumerate(run.statements)
-            for number in range(statement.first, statement.last + 1)
-        }
-        self.frame: FrameType | None = None
-        self.row: int | None = None  # the statement that is running
-        self.before: dict[str, Held] = {}  # what its names held when it began
-        self.returning: int | None = None
+    def __init__(self, watches: "list[_Watch]") -> None:
+        self.watches = watches
+        self.waiting = list(watches)
         self.hook = self.on_call  # one object, to be recognised by identity
 
     def start(self) -> None:
@@ -130,8 +141,9 @@ class _Tracer:
 
     def stop(self) -> bool:
         """Put the previous tracer back; say whether no other had taken over."""
-        self.frame = None
-        self.before = {}
+        self.waiting = []
+        for watch in self.watches:
+            watch.before = {}
         in_charge = sys.gettrace() is self.hook
         if in_charge:
             sys.settrace(self.previous)
@@ -151,16 +163,39 @@ class _Tracer:
 
     def on_call(self, frame: FrameType, event: str, arg: Any) -> Callable | None:
         theirs = self.hand_on(self.previous, frame, event, arg)
-        if self.frame is not None or not self.is_target(frame):
-            return theirs
-        self.frame, self.theirs = frame, theirs
-        self.run.records[0].times = 1
-        self.run.records[0].made = list(self.arguments(frame))
+        for watch in self.waiting:
+            if watch.is_target(frame):
+                self.waiting.remove(watch)
+                return watch.follow(frame, theirs, self.hand_on)
+        return theirs
+
+
+class _Watch:
+    """Follows the first frame of a function from line to line."""
+
+    def __init__(self, part: Part, receiver: Any) -> None:
+        self.part = part
+        self.receiver = receiver
+        self.row_at = {
+            number: row
+            for row, statement in enumerate(part.statements)
+            for number in range(statement.first, statement.last + 1)
+        }
+        self.row: int | None = None  # the statement that is running
+        self.before: dict[str, Held] = {}  # what its names held when it began
+        self.returning: int | None = None
+
+    def follow(
+        self, frame: FrameType, theirs: Callable | None, hand_on: Callable
+    ) -> Callable:
+        self.theirs, self.hand_on = theirs, hand_on
+        self.part.records[0].times = 1
+        self.part.records[0].made = list(self.arguments(frame))
         self.row = 0
         return self.on_event
 
     def is_target(self, frame: FrameType) -> bool:
-        code = self.run.function.__code__
+        code = self.part.function.__code__
         if frame.f_code is not code or self.receiver is None:
             return frame.f_code is code
         return frame.f_locals.get(code.co_varnames[0]) is self.receiver
@@ -178,29 +213,29 @@ class _Tracer:
         self.theirs = self.hand_on(self.theirs, frame, event, arg) or self.theirs
         row = self.row_at.get(frame.f_lineno)
         if event == "line" and row is not None and row != self.row:
-            self.finish(frame, self.run.statements[row])
+            self.finish(frame, self.part.statements[row])
             self.begin(frame, row)
         elif event == "exception" and row is not None:
             kind, error, _ = arg
-            is_loop = self.run.statements[row].is_a(ast.For)
+            is_loop = self.part.statements[row].is_a(ast.For)
             if not (is_loop and issubclass(kind, StopIteration)):
-                self.run.records[row].raised = f"{kind.__name__}: {error}"
+                self.part.records[row].raised = f"{kind.__name__}: {error}"
         elif event == "return":
             self.finish(frame, None)
             if self.returning is not None:
-                record = self.run.records[self.returning]
+                record = self.part.records[self.returning]
                 if not record.raised:
                     record.made += describe("returned", arg)
         return self.on_event
 
     def begin(self, frame: FrameType, row: int) -> None:
-        statement, came_from = self.run.statements[row], self.row
+        statement, came_from = self.part.statements[row], self.row
         self.row = row
-        inside = came_from and self.run.statements[came_from].first in statement.body
+        inside = came_from and self.part.statements[came_from].first in statement.body
         if statement.is_a(ast.With) and inside:
             self.row = None  # it is left, not entered
             return
-        record = self.run.records[row]
+        record = self.part.records[row]
         record.times += 1
         record.raised = ""
         self.before = take_stock(statement, frame.f_locals)
@@ -211,7 +246,7 @@ class _Tracer:
         """Record what the running statement made, now that another one follows."""
         if not self.row:  # nothing, or the def, whose arguments are made
             return
-        statement, record = self.run.statements[self.row], self.run.records[self.row]
+        statement, record = self.part.statements[self.row], self.part.records[self.row]
         enters = following is not None and following.first == statement.body.start
         record.entered += enters and bool(statement.body)
         if statement.is_a(ast.For) and not enters:

@@ -10,11 +10,16 @@ if (!window.walkListens) {
     ArrowUp: -1, ArrowLeft: -1, Home: -Infinity,
   };
   const isStepping = (walk) => walk.matches(".w-stepping");
-  const rowsOf = (walk) => /* stepping passes over what the run passed over */
-    [...walk.querySelectorAll(isStepping(walk) ? ".w-row:not(.w-pale)" : ".w-row")];
+  const rowsOf = (walk) => { /* stepping passes over what did not run, and over folds */
+    const hidden = isStepping(walk) ? ".w-pale, .w-fold .w-lines *"
+      : ".w-fold:not([open]) .w-lines *";
+    const rows = [...walk.querySelectorAll(".w-row")];
+    return rows.filter((row) => !row.matches(hidden));
+  };
   const current = (walk) => rowsOf(walk).find((row) => row.matches("[aria-current]"));
-  const lineOf = (row) =>
-    `line ${row.querySelector(".w-spoken").textContent.match(/\d+/)}`;
+  const partOf = (row) => row.closest(".w-part");
+  const lineOf = (row) => /* "Lines 12 to 19. " */
+    row.querySelector(".w-spoken").textContent.toLowerCase().split(".")[0];
   const valuesOf = (row) => [...row.querySelectorAll(
     ".w-made > li:not(.w-few, .w-raised), .w-few > span")];
   const nameOf = (cell) => cell.querySelector("b").textContent;
@@ -60,7 +65,9 @@ if (!window.walkListens) {
   }
 
   function show(walk, row) {
-    const rows = rowsOf(walk);
+    const steps = rowsOf(walk);
+    const step = steps.indexOf(row);
+    const rows = steps.filter((other) => partOf(other) === partOf(row));
     const place = rows.indexOf(row);
     const panel = (name) => walk.querySelector(`.w-panel ${name}`);
     const source = (from) =>
@@ -75,14 +82,16 @@ if (!window.walkListens) {
         : value.until ? `until ${source(value.until)}` : source(value.row);
       return item;
     });
-    const flow = [...row.querySelectorAll(".w-flow, .w-raised")].map((part) =>
+    const flow = [...row.querySelectorAll(".w-flow, .w-raised, .w-folded")].map((part) =>
       part.textContent.replace("; the last:", ", shown is the last"));
     const head = place ? `After ${lineOf(row)}` : "The call begins";
     const when = [head, ...flow].join(", ");
     const made = valuesOf(row).map(inWords).join("; ") || "nothing new";
-    panel(".w-count").textContent = `step ${place + 1} of ${rows.length}`;
+    panel(".w-count").textContent = `step ${step + 1} of ${steps.length}`;
+    panel("[value='-1']").ariaDisabled = step === 0;
+    panel("[value='1']").ariaDisabled = step === steps.length - 1;
     panel(".w-why").replaceChildren(
-      ...(row.querySelector(".w-note")?.cloneNode(true).childNodes ?? []));
+      ...(row.closest(".w-group").querySelector(":scope > .w-note")?.cloneNode(true).childNodes ?? []));
     panel(".w-when").textContent = when;
     panel(".w-exists").replaceChildren(...items);
     const newest = panel(".w-new");
@@ -93,9 +102,12 @@ if (!window.walkListens) {
   function mark(row) {
     const walk = row.closest(".walk");
     if (!rowsOf(walk).includes(row)) return;
-    for (const other of row.parentElement.children) {
-      other.tabIndex = other === row ? 0 : -1;
+    let isLater = false;
+    for (const other of walk.querySelectorAll(".w-row")) {
+      if (other.matches("li")) other.tabIndex = other === row ? 0 : -1;
       other.removeAttribute("aria-current");
+      other.classList.toggle("w-later", isLater);
+      isLater ||= other === row;
     }
     row.setAttribute("aria-current", "step");
     if (isStepping(walk)) show(walk, row);
@@ -112,11 +124,22 @@ if (!window.walkListens) {
     }
   }
 
+  /* Whoever opens the panel is taken into it, and back to the button when it closes. It
+     gets the height that its tallest step needs, so that Next stays under the mouse. */
   function toggle(walk) {
-    const button = walk.querySelector(".w-step");
-    if (!document.activeElement.matches(".w-row")) button.focus();
-    button.textContent = isStepping(walk) ? "Step through" : "Full listing";
+    const opens = !isStepping(walk);
+    const [button, panel, next] = [".w-step", ".w-panel", ".w-panel [value='1']"].map(
+      (name) => walk.querySelector(name));
+    const isOnRow = document.activeElement.matches(".w-row");
+    button.textContent = opens ? "Full listing" : "Step through";
     walk.classList.toggle("w-stepping");
+    if (opens) {
+      panel.style.minHeight = "";
+      const heights = rowsOf(walk).map((row) => (show(walk, row), panel.offsetHeight));
+      panel.style.minHeight = `${Math.max(...heights)}px`;
+    }
+    if (opens) next.focus({ preventScroll: true });
+    else if (!isOnRow) button.focus({ preventScroll: true });
     go(walk, 0);
   }
 

@@ -1,0 +1,158 @@
+"""What a listing shows: functions, their rows, and the note that each belongs to."""
+
+from dataclasses import dataclass
+
+from transformer_lib.inspection.statements import Statement
+from transformer_lib.inspection.values import Value
+
+
+@dataclass
+class Row:
+    """A statement with all that the listing says about it.
+
+    Attributes:
+        statement: Its source.
+        comment: Its trailing comment, unless that is a shape which the run confirmed.
+        reached: Whether the run came here.
+        flow: Where the run went from here: "taken", "3 passes", "not reached".
+        made: What the last pass made.
+        raised: The exception that came out of it.
+        is_folded: Whether it belongs to a refusal, and to one that refused nothing.
+        note: What it is for, in Markdown, and the lines below it with it.
+    """
+
+    statement: Statement
+    comment: str
+    reached: bool
+    flow: str
+    made: list[Value]
+    raised: str
+    is_folded: bool
+    note: str = ""
+
+    @property
+    def indent(self) -> int:
+        line = self.statement.lines[0]
+        return len(line) - len(line.lstrip(" "))
+
+
+@dataclass
+class Fold:
+    """Rows that only refuse bad input, one after the other in the same block."""
+
+    rows: list[Row]
+    note = ""  # those of its rows are not for the lines around it
+
+    @property
+    def indent(self) -> int:
+        return self.rows[0].indent
+
+    @property
+    def reached(self) -> bool:
+        return self.rows[0].reached
+
+    @property
+    def lines(self) -> str:
+        """Where it stands: ``line 12`` or ``lines 12 to 19``."""
+        first, last = self.rows[0].statement.first, self.rows[-1].statement.last
+        return f"line {first}" if first == last else f"lines {first} to {last}"
+
+    @property
+    def text(self) -> str:
+        """What it holds: ``3 refusals``."""
+        count = sum(row.statement.refuses for row in self.rows)
+        return "1 refusal" if count == 1 else f"{count} refusals"
+
+
+@dataclass
+class Group:
+    """The rows and folds that a note stands for, or that have none."""
+
+    note: str
+    items: list[Row | Fold]
+
+
+@dataclass
+class Part:
+    """A function of a listing.
+
+    Attributes:
+        module: Where it is defined, ``transformer_lib.attention``.
+        qualname: Its name there, ``MultiHeadAttention.forward``.
+        file: The file, ``transformer_lib/attention.py``.
+        rows: Its statements, top to bottom.
+    """
+
+    module: str
+    qualname: str
+    file: str
+    rows: list[Row]
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}.{self.qualname}"
+
+    @property
+    def lines(self) -> str:
+        return f"{self.rows[0].statement.first} to {self.rows[-1].statement.last}"
+
+    @property
+    def groups(self) -> list[Group]:
+        return group_by_note(fold_refusals(self.rows))
+
+
+@dataclass
+class Listing:
+    """Functions of one run, one below the other.
+
+    Attributes:
+        parts: The function that was called, and those shown with it.
+        dims: The size that each letter of a shape stands for.
+    """
+
+    parts: list[Part]
+    dims: dict[str, int]
+
+    @property
+    def name(self) -> str:
+        return self.parts[0].name
+
+    @property
+    def place(self) -> str:
+        """Files and lines: ``transformer_lib/model.py, lines 7 to 9, 20 to 31``."""
+        files = {}
+        for part in self.parts:
+            files.setdefault(part.file, []).append(part.lines)
+        return "; ".join(f"{file}, lines {', '.join(n)}" for file, n in files.items())
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for part in self.parts for row in part.rows]
+
+
+def fold_refusals(rows: list[Row]) -> list[Row | Fold]:
+    """Put refusals that follow each other in the same block into one fold."""
+    items = []
+    for row in rows:
+        last = items[-1] if items else None
+        begins = row.statement.refusal == row.statement.first
+        if not row.is_folded:
+            items.append(row)
+        elif isinstance(last, Fold) and (not begins or row.indent == last.indent):
+            last.rows.append(row)
+        else:
+            items.append(Fold([row]))
+    return items
+
+
+def group_by_note(items: list[Row | Fold]) -> list[Group]:
+    """Begin a group at each note; it ends at the next one, or with its block."""
+    groups = []
+    for item in items:
+        begins = item.note or not groups
+        ended = groups and groups[-1].note and item.indent < groups[-1].items[0].indent
+        if begins or ended:
+            groups.append(Group(item.note, [item]))
+        else:
+            groups[-1].items.append(item)
+    return groups
