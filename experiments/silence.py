@@ -15,7 +15,6 @@ found so far can be dropped; every other one is followed.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -27,7 +26,6 @@ from transformer_lib.data.batching import pad
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.decoding import Prefixes, beam_search, inference
 from transformer_lib.files import write_csv
-from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer
 from transformer_lib.translation import Translator
 
@@ -38,7 +36,6 @@ SPLITS = ("validation", "test_2016", "test_2017", "mscoco")  # never trained on
 GROUP = 4  # tokens: 4 to 7, 8 to 11, ...
 SHORTEST_JOINED = 16
 EACH = 30  # texts of a kind in a group, at most
-ROWS = 256  # beginnings that are extended at a time
 PAD, BOS, EOS = 0, 1, 2
 
 Found = tuple[float, list[int]]  # a log-probability and what was written
@@ -94,38 +91,22 @@ def likeliest(model: Transformer, src: Tensor, best: Found) -> Found:
         src: One sentence, shape (1, S).
         best: The likeliest translation known so far.
     """
-    waiting = {1: [(0.0, [BOS])]}  # beginnings, by their length
-    with inference(model), last_position_only(model):
-        memory, mask = model.encode(src), padding_mask(src, PAD)
-        while waiting:
-            length = max(waiting)  # long ones first: they end soon, and raise the bar
-            beginnings = sorted(waiting.pop(length))
-            if beginnings[:-ROWS]:
-                waiting[length] = beginnings[:-ROWS]
-            log_probs, rows = zip(*beginnings[-ROWS:], strict=True)
-            tgt = torch.tensor(rows)  # (rows, T)
-            logits = model.decode(tgt, memory.expand(len(rows), -1, -1), mask)[:, 0]
-            logits[:, PAD] = float("-inf")
-            sums = logits.log_softmax(dim=-1) + torch.tensor(log_probs)[:, None]
-            for row, log_prob in enumerate(sums[:, EOS].tolist()):
-                best = max(best, (log_prob, rows[row][1:]))
+    with inference(model):
+        prefixes = Prefixes(model, src, BOS, use_cache=True)
+        log_probs = torch.zeros(1)  # (rows)
+        while True:
+            sums = prefixes.next_logits().log_softmax(dim=-1)  # (rows, V)
+            sums += log_probs[:, None]
+            log_prob, row = sums[:, EOS].max(dim=0)
+            ended = (log_prob.item(), prefixes.tokens[row, 1:].tolist())
+            best = max(best, ended)
             sums[:, EOS] = float("-inf")
-            if length == model.config.max_len:
-                continue
-            for row, token in (sums > best[0]).nonzero().tolist():
-                longer = (sums[row, token].item(), [*rows[row], token])
-                waiting.setdefault(length + 1, []).append(longer)
-    return best
-
-
-@contextmanager
-def last_position_only(model: Transformer) -> Iterator[None]:
-    """Score the next token of each row alone: most of the time goes into scores."""
-    hook = model.output.register_forward_pre_hook(lambda _, x: (x[0][:, -1:],))
-    try:
-        yield
-    finally:
-        hook.remove()
+            rows, tokens = (sums > best[0]).nonzero(as_tuple=True)
+            if not len(rows) or prefixes.tokens.size(1) == model.config.max_len:
+                return best
+            log_probs = sums[rows, tokens]
+            prefixes.select(rows)
+            prefixes.append(tokens)
 
 
 def main() -> None:
