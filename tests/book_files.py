@@ -1,7 +1,13 @@
 """Where the book's files lie, for the tests of notebooks and pages."""
 
 import json
+import re
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "_ext"))
+
+import folds
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
@@ -25,3 +31,32 @@ def is_hidden(cell):
     """Whether a reader has to open the cell to see its code."""
     hiding = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
     return bool(hiding & set(cell["metadata"].get("tags", [])))
+
+
+def is_fold(heading):
+    """Whether a heading, such as ``### Checks: both agree``, begins a fold."""
+    level, _, text = heading.partition(" ")
+    return len(level) > 1 and folds.HEADING.match(text) is not None
+
+
+def headings_over(cells):
+    """List all headings and code cells, each with the headings that it stands under.
+
+    A heading is the last of its own, and comes without a cell.
+    """
+    over = []
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            yield cell, over
+            continue
+        fence = False
+        for line in source(cell).split("\n"):
+            fence ^= line.startswith(("```", ":::"))
+            if not fence and re.match("#+ ", line):
+                level = line.index(" ")
+                over = [*(above for above in over if above.index(" ") < level), line]
+                yield None, over
+            elif line.strip() == folds.END:
+                while not is_fold(over[-1]):
+                    over = over[:-1]
+                over = over[:-1]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from book_files import HTML
-from test_pages import PAGES, built, read
+from test_pages import PAGES, built, open_folds, read
 
 AXE = Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js"
 COLOURS = ["color-contrast", "link-in-text-block"]
@@ -30,6 +30,7 @@ def findings(tab, rules=()):
 def test_nothing_keeps_a_reader_out_of_a_page_in_either_theme(tab, path):
     tab.emulate_media(reduced_motion="reduce")  # no colour on its way to another
     read(tab, built(HTML / path).as_uri())
+    open_folds(tab)
     tab.add_script_tag(path=AXE)
     assert findings(tab) == []
     tab.emulate_media(color_scheme="dark")

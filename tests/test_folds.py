@@ -3,7 +3,6 @@
 import io
 import re
 import shutil
-import sys
 
 import pytest
 from book_files import BOOK, HTML, ROOT
@@ -12,8 +11,6 @@ from pypdf import PdfReader
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 from test_pages import built, read
-
-sys.path.append(str(ROOT / "_ext"))
 
 PAGE = """# A page
 

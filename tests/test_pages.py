@@ -9,7 +9,16 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from book_files import BOOK, HTML, NOTEBOOKS, ROOT, read_notebook, source
+from book_files import (
+    BOOK,
+    HTML,
+    NOTEBOOKS,
+    ROOT,
+    headings_over,
+    is_fold,
+    read_notebook,
+    source,
+)
 from bs4 import BeautifulSoup
 
 CORE = [
@@ -89,6 +98,17 @@ def test_every_picture_says_what_it_shows(page):
 
 def test_a_page_names_no_folder_of_the_computer_that_built_it(page):
     assert str(ROOT) not in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_each_fold_of_a_chapter_is_a_closed_one_on_its_page(path):
+    found = headings_over(read_notebook(path)["cells"])
+    wanted = [over[-1] for cell, over in found if cell is None and is_fold(over[-1])]
+    page = soup(built(HTML / "book" / f"{path.stem}.html"))
+    folds = page.select("section > details.fold")
+    assert len(folds) == len(wanted)
+    assert not [fold for fold in folds if fold.has_attr("open")]
+    assert all(fold.select("summary > :is(h2, h3, h4, h5)") for fold in folds)
 
 
 def local_targets(path):
@@ -264,6 +284,12 @@ def read(tab, url):
     tab.evaluate("async () => { await window.MathJax?.startup?.promise }")
 
 
+def open_folds(tab):
+    """Bring all of a page in sight."""
+    opened = "for (const fold of document.querySelectorAll('.fold')) fold.open = true"
+    tab.evaluate(opened)
+
+
 def test_a_page_needs_no_network_and_makes_no_error(page, tab, server):
     for root in (HTML.as_uri(), server):
         read(tab, f"{root}/{page.relative_to(HTML).as_posix()}")
@@ -272,6 +298,7 @@ def test_a_page_needs_no_network_and_makes_no_error(page, tab, server):
 
 def test_every_formula_is_set(page, tab):
     read(tab, page.as_uri())
+    open_folds(tab)
     assert tab.locator("mjx-merror").count() == 0
     raw = tab.evaluate(
         "[...document.querySelectorAll('.math, .tex2jax_process')]"
@@ -284,6 +311,7 @@ def test_every_formula_is_set(page, tab):
 def test_a_page_does_not_scroll_sideways(page, tab, width):
     tab.set_viewport_size({"width": width, "height": 900})
     read(tab, page.as_uri())
+    open_folds(tab)
     hidden = "document.documentElement.scrollWidth - window.innerWidth"
     assert tab.evaluate(hidden) <= 0
 

@@ -11,7 +11,8 @@ sys.path.append(str(ROOT / "scripts"))
 
 import pdf
 
-SHOWN = """//*[contains(@class, "cell_input")][not(ancestor::details)]//pre |
+SHOWN = """//*[contains(@class, "cell_input")]
+[not(ancestor::details[not(contains(@class, "fold"))])]//pre |
 //*[@data-walk]//*[@class="w-line"]"""
 LONG = " + ".join(f"term_{number}" for number in range(60))
 MENU = """<nav class="bd-docs-nav"><a href="#">The book</a>
@@ -107,6 +108,12 @@ def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
     assert len(lines) > 200
     assert [line for line in lines if without_spaces(line) not in shown] == []
     assert not [link for _, link in links(reader) if str(link).startswith("file:")]
+
+
+def test_what_is_folded_on_the_page_is_open_on_paper(tmp_path):
+    pdf.print_book(HTML, tmp_path / "book.pdf", {"02_positions"})
+    texts, _ = read(tmp_path / "book.pdf")
+    assert "import itertools" in "".join(texts)  # in the set-up
 
 
 def test_without_chromium_the_package_is_named(small, tmp_path, monkeypatch):

@@ -13,15 +13,6 @@ function openFoldsOfAddress() {
   if (place && openFoldsAround(place)) place.scrollIntoView();
 }
 
-// A word that was searched for, where all its places are in folds.
-function openFoldsOfSearch() {
-  const places = Object.groupBy(
-    document.querySelectorAll("article .highlighted"), (place) => place.textContent.toLowerCase());
-  for (const same of Object.values(places)) {
-    if (!same.some((place) => place.checkVisibility())) same.forEach(openFoldsAround);
-  }
-}
-
 document.addEventListener("DOMContentLoaded", openFoldsOfAddress);
 window.addEventListener("hashchange", openFoldsOfAddress);
 // A link to where the address leads already changes no address.
@@ -29,5 +20,3 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href*='#']");
   if (link && link.href === location.href) openFoldsOfAddress();
 });
-// Sphinx marks the words 10 ms after the page is read.
-window.addEventListener("load", () => setTimeout(openFoldsOfSearch, 20));
