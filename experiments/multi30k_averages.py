@@ -19,7 +19,8 @@ from transformer_lib.data.batching import token_batches
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
-from transformer_lib.training import STATE, evaluate
+from transformer_lib.training import evaluate
+from transformer_lib.training_run import STATE
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import encode_pairs, measure
 from transformer_lib.translation.translator import TOKENIZER

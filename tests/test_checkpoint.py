@@ -24,6 +24,7 @@ from transformer_lib.model import Transformer, TransformerConfig
 V = 11
 TIED = TransformerConfig.base(V, d_model=6, num_heads=2, d_ff=5, num_layers=1)
 APART = replace(TIED, share_embeddings=False, tie_output=False, norm_first=True)
+BIASED = replace(TIED, output_bias=True, activation="gelu_tanh")
 
 
 @pytest.fixture
@@ -145,15 +146,27 @@ def test_a_missing_file_is_named(path, load):
 # -- Models ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", [TIED, APART], ids=["tied", "apart"])
+@pytest.mark.parametrize(
+    "config", [TIED, APART, BIASED], ids=["tied", "apart", "biased"]
+)
 def test_a_model_comes_back_with_its_configuration_and_its_weights(path, config):
     model = Transformer(config)
+    for parameter in model.parameters():  # biases that do something
+        nn.init.normal_(parameter)
     save_model(path, model)
     loaded = load_model(path)
     assert loaded.config == config
     assert not loaded.training
     src, tgt = torch.randint(1, V, (2, 5)), torch.randint(1, V, (2, 3))
     assert torch.equal(loaded(src, tgt), model.eval()(src, tgt))
+
+
+def test_a_file_from_before_a_choice_was_made_has_its_default(path, model):
+    save_model(path, model)
+    config = asdict(TIED)
+    del config["activation"], config["output_bias"]
+    rewrite(path, config=config)
+    assert load_model(path).config == TIED
 
 
 def test_a_shared_table_is_written_once_and_stays_shared(path, model):
@@ -192,6 +205,7 @@ def test_a_file_without_a_configuration_holds_no_model(path):
         (asdict(TIED) | {"rotary": True}, "rotary"),
         (asdict(TIED) | {"num_heads": 4}, "got 6 and 4"),
         (asdict(TIED) | {"d_model": "6"}, "'str'"),
+        (asdict(TIED) | {"activation": "swiglu"}, "silu, got swiglu"),
         ({}, "src_vocab_size"),
         (5, "int"),
     ],

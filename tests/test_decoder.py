@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.testing import assert_close
 from torch_weights import copy_layer
 
@@ -105,6 +106,7 @@ def test_the_options_reach_the_pieces():
         norm_first=True,
         norm_eps=1e-6,
         bias=False,
+        activation="gelu",
     )
     residuals = (
         layer.self_attention_residual,
@@ -118,6 +120,7 @@ def test_the_options_reach_the_pieces():
         assert attention.dropout == 0.125
         assert attention.w_o.bias is None
     assert layer.feed_forward.dropout.p == 0.5
+    assert layer.feed_forward.activation is F.gelu
 
 
 def test_the_defaults_are_the_papers():

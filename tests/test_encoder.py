@@ -1,8 +1,9 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.testing import assert_close
-from torch_weights import copy_layer
+from torch_weights import THEIRS, copy_layer
 
 from transformer_lib.encoder import Encoder, EncoderLayer
 
@@ -39,6 +40,17 @@ def test_a_layer_agrees_with_torchs(layer, mask, norm_first):
     x = torch.randn(B, S, D_MODEL)
     expected = theirs(x, src_key_padding_mask=~mask[:, 0, 0])
     assert_close(layer(x, mask), expected)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "silu"])
+def test_a_layer_with_another_activation_agrees_with_torchs(activation):
+    layer = EncoderLayer(D_MODEL, H, D_FF, activation=activation).eval()
+    twin = nn.TransformerEncoderLayer(
+        D_MODEL, H, D_FF, dropout=0.0, activation=THEIRS[activation], batch_first=True
+    )
+    copy_layer(layer, twin)
+    x = torch.randn(B, S, D_MODEL)
+    assert_close(layer(x), twin(x), rtol=1e-10, atol=1e-10)
 
 
 def test_a_stack_runs_its_layers_in_order_and_its_norm_last(mask):
@@ -80,6 +92,7 @@ def test_the_options_reach_the_pieces():
         norm_first=True,
         norm_eps=1e-6,
         bias=False,
+        activation="silu",
     )
     residuals = layer.self_attention_residual, layer.feed_forward_residual
     assert [r.dropout.p for r in residuals] == [0.25, 0.25]
@@ -87,6 +100,7 @@ def test_the_options_reach_the_pieces():
     assert [r.norm.eps for r in residuals] == [1e-6, 1e-6]
     assert layer.self_attention.dropout == 0.125
     assert layer.feed_forward.dropout.p == 0.5
+    assert layer.feed_forward.activation is F.silu
     assert layer.self_attention.w_o.bias is None
 
 
@@ -96,3 +110,4 @@ def test_the_defaults_are_the_papers():
         assert (residual.dropout.p, residual.norm_first) == (0.1, False)
     assert layer.self_attention.dropout == layer.feed_forward.dropout.p == 0
     assert layer.self_attention.w_q.bias is not None
+    assert layer.feed_forward.activation is F.relu

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -23,6 +25,32 @@ def test_one_inner_feature_by_hand():
     assert feed_forward(x).flatten().tolist() == [3 * 7 + 5, 5]
 
 
+@pytest.mark.parametrize(
+    ("activation", "theirs", "at_one"),
+    [
+        ("relu", nn.ReLU(), 1.0),
+        ("gelu", nn.GELU(), (1 + math.erf(math.sqrt(0.5))) / 2),
+        (
+            "gelu_tanh",
+            nn.GELU("tanh"),
+            (1 + math.tanh(math.sqrt(2 / math.pi) * 1.044715)) / 2,
+        ),
+        ("silu", nn.SiLU(), 1 / (1 + math.exp(-1))),
+    ],
+)
+def test_each_activation_is_that_of_torch_and_of_its_formula(
+    activation, theirs, at_one
+):
+    feed_forward = FeedForward(D_MODEL, D_FF, activation=activation)
+    x = 3 * torch.randn(B, T, D_MODEL)
+    expected = nn.Sequential(feed_forward.w_1, theirs, feed_forward.w_2)(x)
+    assert_close(feed_forward(x), expected, rtol=1e-12, atol=1e-12)
+    one = FeedForward(1, 1, activation=activation)
+    for parameter, value in zip(one.parameters(), (1, 0, 1, 0), strict=True):
+        nn.init.constant_(parameter, value)
+    assert one(torch.ones(1, 1, 1)).item() == pytest.approx(at_one, rel=1e-12)
+
+
 def test_each_position_is_treated_alike_and_apart():
     feed_forward = FeedForward(D_MODEL, D_FF)
     x = torch.randn(B, T, D_MODEL)
@@ -46,6 +74,10 @@ def test_dropout_drops_inner_features_while_training():
         (
             {"d_model": 3, "d_ff": 5, "dropout": 1},
             r"dropout must be in \[0, 1\), got 1",
+        ),
+        (
+            {"d_model": 3, "d_ff": 5, "activation": "swish"},
+            "activation must be one of relu, gelu, gelu_tanh, silu, got swish",
         ),
     ],
 )

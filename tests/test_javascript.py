@@ -117,6 +117,11 @@ def test_what_is_no_script_of_ours_is_refused():
         ({"positions": "learned"}, "got src_vocab_size 300 and 'learned'"),
         ({"src_vocab_size": None}, "got src_vocab_size None"),
         ({"d_ff": 10}, "divisible by 4, got 8 and 10"),
+        (
+            {"activation": "gelu"},
+            "activation must be one of relu, gelu_tanh, silu in the JavaScript, "
+            "got gelu",
+        ),
     ],
 )
 def test_a_model_that_the_javascript_does_not_know_is_refused(changes, message):
@@ -237,6 +242,8 @@ def test_every_stage_of_the_trained_model_equals_pytorch(engine, script):
         {"norm_first": False, "bias": False, "norm_eps": 0.1},
         {"share_embeddings": True},
         {"share_embeddings": True, "tie_output": True, "num_heads": 1},
+        {"activation": "gelu_tanh", "output_bias": True},
+        {"activation": "silu", "tie_output": True, "output_bias": True},
     ],
 )
 def test_every_stage_of_any_configuration_equals_pytorch(engine, changes):

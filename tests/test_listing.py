@@ -345,6 +345,10 @@ def test_what_does_more_than_refuse_is_not_folded():
             raise ValueError
         else:
             x = max(x, 2)
+        if x > 9:
+            x = 9
+        elif x > 8:  # stays with its if
+            raise ValueError
         if x < 0:
             [][0] = checked
         print(x, end="")
@@ -468,15 +472,19 @@ def test_letters_are_shared_by_all_functions_of_a_listing():
     def inner(x):
         return x.sum(1)  # (S)
 
+    def wrong(x):
+        return x.sum(1)  # (T)
+
     def outer(x):
         y = x.transpose(0, 1)  # (S, T)
-        return inner(y)
+        return inner(y) + wrong(y)
 
     walked = walk(outer, torch.zeros(T, S), also=[inner])
     assert walked.dims == {"S": S, "T": T}
     assert [value.letters for value in walked.rows[4].made] == ["(S)"]
-    with pytest.raises(ValueError, match=r"# \(S\), but returned has the shape \(7,\)"):
-        walk(outer, torch.zeros(T, S), also=[inner], dims={"S": T})
+    match = r"# \(T\), but returned has the shape \(7,\) \(with S = 7, T = 5\)"
+    with pytest.raises(ValueError, match=match):
+        walk(outer, torch.zeros(T, S), also=[wrong])
 
 
 def test_a_function_that_the_run_never_came_to_is_refused():

@@ -35,9 +35,19 @@ def build(config):
     return Transformer(config).eval()
 
 
-@pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
-def test_it_agrees_with_torchs_transformer(src, tgt, norm_first):
-    ours = build(replace(CONFIG, norm_first=norm_first))
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"norm_first": False},
+        {"norm_first": True},
+        {"activation": "gelu"},
+        {"activation": "gelu_tanh", "norm_first": True},
+        {"activation": "silu"},
+    ],
+    ids=str,
+)
+def test_it_agrees_with_torchs_transformer(src, tgt, choices):
+    ours = build(replace(CONFIG, **choices))
     theirs = torch_twin(ours)
     padding = src == PAD
     hidden = theirs(
@@ -104,6 +114,17 @@ def test_tables_are_shared_and_tied_as_the_config_says(share, tie):
     assert output.shape == (TGT, config.d_model)
 
 
+@pytest.mark.parametrize("tie", [False, True])
+def test_an_output_bias_begins_at_zero_and_is_added_to_the_logits(src, tgt, tie):
+    model = build(replace(CONFIG, tie_output=tie, output_bias=True))
+    assert model.output.bias.tolist() == [0.0] * TGT
+    assert (model.output.weight is model.tgt_embedding.table.weight) == tie
+    before, bias = model(src, tgt), torch.randn(TGT)
+    with torch.no_grad():
+        model.output.bias.copy_(bias)
+    assert_close(model(src, tgt), before + bias)
+
+
 def test_training_a_tied_table_leaves_padding_at_zero(src, tgt):
     config = replace(CONFIG, src_vocab_size=TGT, share_embeddings=True, tie_output=True)
     model = Transformer(config)
@@ -149,6 +170,7 @@ def test_the_options_reach_the_layers():
         norm_first=True,
         norm_eps=1e-6,
         bias=False,
+        activation="silu",
         positions="learned",
     )
     model = build(config)
@@ -159,6 +181,7 @@ def test_the_options_reach_the_layers():
         assert layer.self_attention.dropout == 0.125
         assert layer.self_attention.w_q.bias is None
         assert layer.feed_forward.dropout.p == 0.5
+        assert layer.feed_forward.activation is nn.functional.silu
         assert layer.feed_forward_residual.dropout.p == 0.25
         assert layer.feed_forward_residual.norm_first
         assert layer.feed_forward_residual.norm.eps == 1e-6
@@ -219,6 +242,7 @@ def test_a_config_cannot_be_changed():
         ({"max_len": 0}, "max_len must be at least 1, got 0"),
         ({"pad_id": 19}, "pad_id must be below vocab_size, got 19 and 19"),
         ({"positions": "rotary"}, "interleaved, concatenated, learned, got rotary"),
+        ({"activation": "GELU"}, "one of relu, gelu, gelu_tanh, silu, got GELU"),
         ({"norm_eps": -1e-5}, "norm_eps must be at least 0, got -1e-05"),
         ({"norm_eps": float("nan")}, "norm_eps must be at least 0, got nan"),
         ({"share_embeddings": True}, "equal to share embeddings, got 19 and 23"),
@@ -268,3 +292,5 @@ def test_the_presets_drop_nothing_that_the_paper_keeps_and_share_one_vocabulary(
         assert (config.attention_dropout, config.feed_forward_dropout) == (0, 0)
     config = TransformerConfig.base()
     assert (config.positions, config.norm_eps) == ("interleaved", 1e-5)
+    assert (config.activation, config.output_bias) == ("relu", False)
+    assert Transformer(CONFIG).output.bias is None

@@ -33,6 +33,7 @@ CORE = [
     "model",
     "loss",
     "schedule",
+    "training",
     "cache",
     "decoding",
 ]
@@ -240,7 +241,10 @@ def functions_of(source, module):
 
 
 def walked_in(pages):
-    """List what the listings on these pages walk through."""
+    """List what the listings on these pages walk through, in sight or in a fold.
+
+    Each part of a listing of several functions goes by its own name.
+    """
     return {
         listing["data-walk"] for page in pages for listing in page.select("[data-walk]")
     }
@@ -268,11 +272,14 @@ def test_a_function_that_no_chapter_walks_through_is_found():
         "    @classmethod\n"
         "    def base(cls): ...\n"
     )
-    listing = '<section data-walk="m.one"></section><p data-walk="m.Layer.width"></p>'
+    listing = (
+        '<section data-walk="m.one"><div data-walk="m.Layer.base"></div></section>'
+        '<details><section data-walk="m.Layer.width"></section></details>'
+    )
     missing = functions_of(source, "m") - walked_in(
         [BeautifulSoup(listing, "html.parser")]
     )
-    assert missing == {"m.Layer.__init__", "m.Layer._split", "m.Layer.base"}
+    assert missing == {"m.Layer.__init__", "m.Layer._split"}
 
 
 # -- What a browser makes of them ----------------------------------------------------
@@ -368,8 +375,11 @@ def test_a_request_to_another_host_and_an_error_are_noticed(tab, tmp_path):
 
 def test_the_arrow_keys_move_through_a_listing_line_by_line(tab):
     read(tab, built(HTML / "book" / "03_attention.html").as_uri())
-    listing = tab.locator("[data-walk]").first
-    rows, current = listing.locator(".w-row"), listing.locator("[aria-current='step']")
+    listing = tab.locator("[data-walk]:visible").first
+    rows, current = (
+        listing.locator(".w-row:visible"),
+        listing.locator("[aria-current='step']"),
+    )
     assert current.count() == 0
     rows.first.focus()
     for key, expected in [
@@ -387,6 +397,76 @@ def test_the_arrow_keys_move_through_a_listing_line_by_line(tab):
     rows.nth(3).click()
     assert rows.nth(3).get_attribute("aria-current") == "step"
     inside = "walk => walk.contains(document.activeElement)"
-    for _ in range(1 + listing.locator("mjx-container").count()):  # formulas take Tab
+    for _ in range(1 + listing.locator("mjx-container, summary").count()):  # take Tab
         tab.keyboard.press("Tab")
     assert not listing.evaluate(inside)  # nothing holds the keyboard in
+
+
+# -- The theme's own buttons ---------------------------------------------------------
+
+CHAPTER = HTML / "book" / "03_attention.html"
+HAS_FOCUS = "e => e.contains(document.activeElement)"
+
+
+@pytest.mark.parametrize(
+    ("width", "side"),
+    [(400, "primary"), (820, "primary"), (400, "secondary"), (820, "secondary")],
+)
+def test_the_menu_and_the_contents_open_over_a_narrow_page_and_close(tab, width, side):
+    tab.set_viewport_size({"width": width, "height": 900})
+    read(tab, built(CHAPTER).as_uri())
+    button = tab.locator(f".{side}-toggle:visible")
+    part = tab.locator(f".bd-sidebar-{side}")
+    assert button.count() == 1
+    assert not part.is_visible()
+    for key in ("Enter", "Space"):
+        button.focus()
+        tab.keyboard.press(key)
+        part.locator("a:visible").first.wait_for()
+        assert part.evaluate(HAS_FOCUS)
+        tab.keyboard.press("Escape")
+        part.wait_for(state="hidden")
+        assert button.evaluate(HAS_FOCUS)
+    button.click()
+    part.locator("a:visible").first.wait_for()
+    assert tab.faults == []
+
+
+def test_the_menu_beside_a_wide_page_closes_and_opens_again(tab):
+    tab.set_viewport_size({"width": WIDE, "height": 900})
+    read(tab, built(CHAPTER).as_uri())
+    button = tab.locator(".primary-toggle:visible")
+    menu = tab.locator(".bd-sidebar-primary")
+    button.focus()
+    for state in ("hidden", "visible"):
+        tab.keyboard.press("Enter")  # without looking for the button again
+        menu.wait_for(state=state)
+    button.click()
+    menu.wait_for(state="hidden")
+    assert tab.locator(".secondary-toggle:visible").count() == 0
+    assert tab.locator(".bd-sidebar-secondary").is_visible()
+
+
+# -- Links in tables, and paper ------------------------------------------------------
+
+
+def test_a_link_in_a_table_has_the_colour_of_any_other(tab):
+    read(tab, built(CHAPTER).as_uri())
+    colours = tab.evaluate(
+        """() => ["<p>X</p>", "<table class=table><tr><td>X</table>"].map(around => {
+          const html = around.replace("X", "<a href=x>x</a>");
+          const section = document.querySelector("article section");
+          section.insertAdjacentHTML("beforeend", html);
+          return getComputedStyle(section.lastElementChild.querySelector("a")).color;
+        })"""
+    )
+    assert colours[0] == colours[1]
+
+
+def test_a_printed_chapter_begins_with_its_number(tab):
+    read(tab, built(CHAPTER).as_uri())
+    title = tab.locator("article h1")
+    assert re.match(r"\d+\. ", title.inner_text())
+    tab.emulate_media(media="print")
+    assert title.is_visible()
+    assert tab.locator("h1:visible").count() == 1

@@ -1,5 +1,6 @@
 """The project's own promises: exact pins, and nothing of one person's computer."""
 
+import ast
 import re
 import subprocess
 import tomllib
@@ -72,3 +73,59 @@ def test_no_file_names_a_folder_of_one_computer():
 def test_a_folder_of_one_computer_is_noticed(text):
     assert MACHINE.search(text)
     assert not MACHINE.search("https://example.org/home/page")
+
+
+# -- What imports what -----------------------------------------------------------------
+
+
+def imports(sources):
+    """Which of these modules each of them imports, also only for the types' sake."""
+    found = {}
+    for module, source in sources.items():
+        named = set()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    below = f"{node.module}.{alias.name}"
+                    named.add(below if below in sources else node.module)
+        found[module] = sources.keys() & named
+    return found
+
+
+def circle(found):
+    """Find modules that import one another in a circle, if there are any."""
+    found = dict(found)
+    while found:
+        free = {module for module, named in found.items() if not named & found.keys()}
+        if not free:
+            return set(found)
+        found = {module: found[module] for module in found.keys() - free}
+    return set()
+
+
+def test_no_module_of_the_library_imports_itself_in_a_circle():
+    sources = {}
+    for path in (ROOT / "transformer_lib").rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts).removesuffix(".__init__")
+        sources[name] = path.read_text(encoding="utf-8")
+    found = imports(sources)
+    assert "transformer_lib.checks" in found["transformer_lib.attention"]
+    assert circle(found) == set()
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["import p.a", "from p.a import x", "from p import a", "from p import a, x"],
+)
+def test_a_circle_of_imports_is_found_however_it_is_written(way):
+    types = f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {way}\n"
+    late = f"def f():\n    {way}\n"
+    for source in (way, types, late):
+        sources = {"p": "", "p.a": "import p.b", "p.b": source, "p.c": "import p.a"}
+        assert {"p.a", "p.b"} <= circle(imports(sources)), source
+    assert (
+        circle(imports({"p": "", "p.a": "import p.b, re", "p.b": "import p"})) == set()
+    )

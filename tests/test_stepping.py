@@ -5,6 +5,7 @@ import torch
 from book_files import ROOT
 
 from transformer_lib.attention import scaled_dot_product_attention
+from transformer_lib.checks import require_positive
 from transformer_lib.inspection import walk
 
 B, H, T, S, D_K = 2, 3, 5, 7, 11
@@ -49,7 +50,7 @@ def step_to(listing, line):
 
 
 def current(listing):
-    code = listing.locator("[aria-current='step'] code")
+    code = listing.locator("[aria-current='step'] code").first
     return code.inner_text().strip() if code.count() else ""
 
 
@@ -96,9 +97,9 @@ def test_the_panel_begins_with_the_arguments(show, attended):
 
 def test_each_step_adds_what_the_line_made_and_marks_it(show, attended):
     listing = show(attended)
-    step_to(listing, "check_attention")
+    step_to(listing, "1 refusal")
     assert names(listing, ".w-new") == []
-    assert says(listing).endswith("nothing new")
+    assert says(listing) == "After line 46, 1 refusal: nothing new"
     step_to(listing, "scores = query")
     assert names(listing, ".w-new") == ["scores"]
     assert value(listing, "scores")[1] == "this line"
@@ -183,10 +184,11 @@ def test_the_keyboard_steps_from_the_button_and_from_a_line(show, attended, on):
     listing = show(attended)
     keyboard = listing.page.keyboard
     button, count = listing.locator(".w-step"), listing.locator(".w-count")
+    forward = listing.get_by_role("button", name="Next")
     button.focus()
     keyboard.press("Enter")
     if on == "row":
-        keyboard.press("Tab")
+        listing.locator(".w-row[tabindex='0']").focus()
     place = "e => document.activeElement === e"
     for key, expected in [
         ("ArrowDown", 2),
@@ -201,7 +203,7 @@ def test_the_keyboard_steps_from_the_button_and_from_a_line(show, attended, on):
         keyboard.press(key)
         assert count.inner_text() == f"step {expected} of 10", key
         row = listing.locator("[aria-current='step']")
-        assert (row if on == "row" else button).evaluate(place), key
+        assert (row if on == "row" else forward).evaluate(place), key
     keyboard.press("Escape")
     assert not listing.locator(".w-panel").is_visible()
     assert button.inner_text() == "Step through"
@@ -210,7 +212,7 @@ def test_the_keyboard_steps_from_the_button_and_from_a_line(show, attended, on):
 def test_the_mouse_steps_to_any_line_that_ran(show, attended):
     listing = show(attended)
     listing.get_by_role("button", name="Step through").click()
-    listing.locator(".w-row").nth(2).click()
+    listing.locator(".w-row:visible").nth(2).click()
     assert listing.locator(".w-count").inner_text() == "step 3 of 10"
     assert names(listing, ".w-new") == ["scores"]
 
@@ -238,7 +240,7 @@ def test_lines_to_come_are_pale_and_keep_their_outcome_to_themselves(show, atten
     colour = "row => getComputedStyle(row.querySelector('code')).color"
     rows = listing.locator(".w-row")
     step_to(listing, "scores = query")
-    here, last = rows.nth(2), rows.last
+    here, last = listing.locator("[aria-current='step']"), rows.last
     assert rows.first.evaluate(colour) == here.evaluate(colour) != last.evaluate(colour)
     assert not listing.get_by_text("taken", exact=True).first.is_visible()
 
@@ -284,7 +286,11 @@ def test_a_listing_that_comes_later_can_be_stepped_through(show, attended):
 
 def test_without_its_script_a_listing_has_no_button(tab, attended):
     tab.set_content(attended._repr_html_().rpartition("<script>")[0])
-    assert tab.locator(".w-row").count() == 10
+    assert tab.locator(".w-row:visible").count() == 10
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")  # the fold opens all the same
+    assert tab.locator(".w-row:visible").count() == 11
     assert not tab.locator(".walk button").first.is_visible()
     assert not tab.locator(".w-panel").is_visible()
 
@@ -340,5 +346,219 @@ def test_axe_finds_nothing_while_stepping(show, attended, theme):
     step_to(listing, "scores = scores.masked_fill")
     listing.page.add_script_tag(path=AXE)
     found = listing.page.evaluate("axe.run('.w-stepping')")
+    assert [fault["id"] for fault in found["violations"]] == []
+    assert len(found["passes"]) > 10
+
+
+# -- Folds, ends and parts -------------------------------------------------------------
+
+
+def guarded(x, y):
+    require_positive(x=x)
+    if y > 5:
+        raise ValueError("y must be at most 5")
+    z = x + y
+    require_positive(z=z)
+    return z
+
+
+NOTES = {"def": "Two numbers.", "if y": "Not too large.", "z =": "Their sum."}
+
+
+@pytest.fixture
+def folded():
+    return walk(guarded, 2, 3, notes=NOTES)
+
+
+def test_a_fold_is_one_step_open_or_not(show, folded):
+    listing = show(folded)
+    step_to(listing, "2 refusals")
+    first = guarded.__code__.co_firstlineno
+    lines = f"lines {first + 1} to {first + 3}"
+    assert says(listing) == f"After {lines}, 2 refusals: nothing new"
+    assert listing.locator(".w-why").inner_text() == "Two numbers."
+    assert listing.locator(".w-count").inner_text() == "step 2 of 5"
+    listing.locator("summary").first.click()
+    listing.get_by_text("require_positive(x=x)").click()  # is no step
+    assert listing.locator(".w-count").inner_text() == "step 2 of 5"
+    listing.get_by_role("button", name="Next").click()
+    assert current(listing) == "z = x + y"
+    assert listing.locator(".w-why").inner_text() == "Their sum."
+
+
+def test_the_arrow_keys_pass_over_a_closed_fold_and_through_an_open_one(show, folded):
+    listing = show(folded)
+    keyboard = listing.page.keyboard
+    listing.locator(".w-row").first.focus()
+    keyboard.press("ArrowDown")
+    keyboard.press("ArrowDown")
+    assert current(listing) == "z = x + y"
+    keyboard.press("ArrowUp")
+    assert current(listing) == "2 refusals"
+    assert not listing.get_by_text("Not too large.").is_visible()
+    keyboard.press("Enter")
+    assert listing.get_by_text("Not too large.").is_visible()
+    for line in ("require_positive(x=x)", "if y > 5:", 'raise ValueError("y'):
+        keyboard.press("ArrowDown")
+        assert current(listing).startswith(line)
+        row = listing.locator("[aria-current='step']")
+        assert row.evaluate("row => row === document.activeElement")
+    keyboard.press("ArrowDown")
+    assert current(listing) == "z = x + y"
+
+
+def test_a_fold_is_reached_with_tab_wherever_the_arrow_keys_were(show, folded):
+    listing = show(folded)
+    listing.locator(".w-row").first.focus()
+    for key in ("ArrowDown", "ArrowUp", "Tab"):
+        listing.page.keyboard.press(key)
+    summary = listing.locator("summary").first
+    assert summary.evaluate("e => document.activeElement === e")
+
+
+def test_a_fold_opens_by_a_click_and_in_print(show, folded):
+    listing = show(folded)
+    line = listing.get_by_text("require_positive(z=z)")
+    assert not line.is_visible()
+    listing.locator("summary").last.click()
+    assert line.is_visible()
+    listing.locator("summary").last.click()
+    assert not line.is_visible()
+    listing.page.emulate_media(media="print")
+    seen = "e => e.checkVisibility({contentVisibilityAuto: true}) && e.offsetHeight"
+    assert all(row.evaluate(seen) > 10 for row in listing.locator(".w-row").all())
+
+
+def test_a_fold_opens_for_what_is_searched_in_the_page(tab, folded, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(f"<!doctype html>{folded._repr_html_()}", encoding="utf-8")
+    tab.goto(f"{page.as_uri()}#:~:text=require_positive(z%3Dz)")
+    tab.locator("details[open]").wait_for()
+    assert tab.get_by_text("require_positive(z=z)").is_visible()
+    assert tab.locator("details[open]").count() == 1
+
+
+@pytest.mark.parametrize("by", ["mouse", "keyboard"])
+def test_the_buttons_say_where_the_run_begins_and_ends_and_keep_the_focus(
+    show, folded, by
+):
+    listing = show(folded)
+    listing.get_by_role("button", name="Step through").click()
+    back, forward = (listing.get_by_role("button", name=n) for n in ("Back", "Next"))
+    has_focus = "e => document.activeElement === e"
+
+    def use(button):
+        if by == "mouse":
+            button.click(force=True)  # a click that a disabled button takes as well
+        else:
+            button.focus()
+            listing.page.keyboard.press("Enter")
+        assert button.evaluate(has_focus)
+
+    def ends():
+        return [b.get_attribute("aria-disabled") for b in (back, forward)]
+
+    assert ends() == ["true", "false"]
+    use(back)
+    assert listing.locator(".w-count").inner_text() == "step 1 of 5"
+    use(forward)
+    assert ends() == ["false", "false"]
+    for _ in range(4):
+        use(forward)
+    assert ends() == ["false", "true"]
+    assert listing.locator(".w-count").inner_text() == "step 5 of 5"
+
+
+def test_the_focus_goes_into_the_panel_and_back_to_the_button(show, folded):
+    listing = show(folded)
+    keyboard, has_focus = listing.page.keyboard, "e => document.activeElement === e"
+    button = listing.locator(".w-step")
+    for leave in ("Escape", "Enter"):
+        button.focus()
+        keyboard.press("Enter")
+        assert listing.get_by_role("button", name="Next").evaluate(has_focus)
+        if leave == "Enter":
+            button.focus()
+        keyboard.press(leave)
+        assert not listing.locator(".w-panel").is_visible()
+        assert button.evaluate(has_focus), leave
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_box_keeps_its_height_from_step_to_step(show, size):
+    notes = {"def": "A.", "found, pair": "word " * 60, "for": "C.", "return": "D."}
+    listing = show(walk(accumulate, 3, ["the", "cat", "reads"], notes=notes))
+    listing.page.set_viewport_size(size)
+    listing.get_by_role("button", name="Step through").click()
+    forward, heights = listing.get_by_role("button", name="Next"), set()
+    while forward.get_attribute("aria-disabled") == "false":
+        heights.add(listing.bounding_box()["height"])
+        forward.click()
+    assert len(heights) == 1
+
+
+def test_while_stepping_the_code_is_bare_in_wide_listings_too(show, folded):
+    listing = show(folded)
+    listing.page.set_viewport_size(WIDE)
+    assert listing.locator(".w-made").first.is_visible()
+    listing.get_by_role("button", name="Step through").click()
+    assert listing.locator(".w-made:visible, .w-note:visible").count() == 0
+
+
+class Pair:
+    def both(self, x):
+        y = self.twice(x)
+        return y
+
+    def twice(self, x):
+        z = x + x
+        return z
+
+
+def test_steps_go_through_all_functions_each_with_its_own_values(show):
+    pair = Pair()
+    notes = {"def both": "Both.", "def twice": "Twice."}
+    listing = show(walk(pair.both, 2, also=[pair.twice], notes=notes))
+    listing.get_by_role("button", name="Step through").click()
+    seen = []
+    for _ in range(6):
+        why = listing.locator(".w-why").inner_text()
+        seen.append((why, current(listing).partition("(")[0], names(listing)))
+        listing.page.keyboard.press("ArrowDown")
+    assert seen == [
+        ("Both.", "def both", ["x"]),
+        ("Both.", "y = self.twice", ["x", "y"]),
+        ("Both.", "return y", ["x", "y", "returned"]),
+        ("Twice.", "def twice", ["x"]),
+        ("Twice.", "z = x + x", ["x", "z"]),
+        ("Twice.", "return z", ["x", "z", "returned"]),
+    ]
+    assert value(listing, "x")[1] == "argument"
+    assert listing.locator(".w-count").inner_text() == "step 6 of 6"
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_a_note_stands_along_the_lines_that_it_is_for(show, folded, size):
+    listing = show(folded)
+    listing.page.set_viewport_size(size)
+    for number, group in enumerate(listing.locator(".w-part > .w-group").all()):
+        note = group.locator("> .w-note").bounding_box()
+        lines = group.locator("> .w-lines").bounding_box()
+        if size is WIDE:
+            assert note["x"] >= lines["x"] + lines["width"]
+            assert note["y"] == pytest.approx(lines["y"], abs=8)
+            assert note["height"] == pytest.approx(lines["height"], abs=16)
+        else:
+            assert note["y"] + note["height"] <= lines["y"], number
+    assert listing.locator(".w-part > .w-group").count() == 2
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_in_a_listing_with_open_folds(show, folded, theme):
+    listing = show(folded, theme)
+    for fold in listing.locator("summary").all():
+        fold.click()
+    listing.page.add_script_tag(path=AXE)
+    found = listing.page.evaluate("axe.run('.walk .w-rows')")
     assert [fault["id"] for fault in found["violations"]] == []
     assert len(found["passes"]) > 10

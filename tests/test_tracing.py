@@ -785,11 +785,12 @@ class CallTracer(PythonTracer):
         super().trace(frame, event, arg)
 
 
+@pytest.mark.parametrize("also", [[], [half]], ids=["one", "two"])
 @pytest.mark.parametrize(
     "tracer", [PythonTracer, TracerThatTakesTheHookBack, CallTracer]
 )
-def test_a_tracer_that_was_there_sees_what_it_would_have_seen(tracer):
-    walked, restored = seen_by(tracer, lambda: trace(add_up, 3))
+def test_a_tracer_that_was_there_sees_what_it_would_have_seen(tracer, also):
+    walked, restored = seen_by(tracer, lambda: trace(add_up, 3, also=also))
     alone, _ = seen_by(tracer, lambda: add_up(3))
     assert walked == alone
     assert restored
@@ -936,3 +937,61 @@ def test_a_call_that_never_reaches_the_function_is_refused():
 
     with pytest.raises(RuntimeError, match="ended without ever running half"):
         trace(wrapper, 3)
+
+
+# -- Several functions in one run ------------------------------------------------------
+
+
+class Inner(nn.Module):
+    def forward(self, x):
+        y = x + 1
+        return y
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Inner(), Inner()
+
+    def forward(self, x):
+        x = self.first(x)
+        x = self.second(x)
+        return helper(self.second(x))
+
+
+def helper(x):
+    return helper(x[1:]) if len(x) > 1 else x
+
+
+def test_functions_are_followed_within_a_run_each_the_first_time():
+    outer = Outer()
+    run = trace(outer, torch.zeros(2), also=[helper, outer.second])
+    assert torch.equal(run.result, torch.full((1,), 3.0))
+    assert [part.function for part in run.also] == [helper, Inner.forward]
+    inner, second = run.also
+    assert made(second, "y = x") == {"y": "all 2"}  # not 1, of the first; not 3
+    assert made(inner, "def") == {"x": "all 3"}
+    assert times(inner) == [1, 1]
+    assert [value.shape for value in inner.records[0].made] == [(2,)]  # not (1,)
+    assert made(run, "x = self.second") == {"x": "all 2"}
+    assert times(run) == [1, 1, 1, 1]
+
+
+def test_a_function_that_the_run_never_comes_to_is_an_error():
+    outer = Outer()
+    with pytest.raises(ValueError, match=r"Outer.forward never came to Inner.forward"):
+        trace(outer, torch.zeros(2), also=[helper, Inner()])
+
+
+def test_what_is_followed_within_a_run_may_raise_what_the_run_is_to_raise():
+    def fail():
+        raise KeyError("inside")
+
+    def outer():
+        fail()
+
+    run = trace(outer, also=[fail], raises=KeyError)
+    assert record(run.also[0], "raise").raised == "KeyError: 'inside'"
+    assert record(run, "fail").raised == "KeyError: 'inside'"
+    with pytest.raises(TypeError, match="no Python function to walk in len"):
+        trace(outer, also=[len], raises=KeyError)

@@ -424,7 +424,10 @@ def die():
 def die_after(lines):
     """Be killed after so many lines of the library's own code, wherever that is."""
     folder = Path(training.__file__).parent
-    ours = [str(folder / f"{name}.py") for name in ("training", "checkpoint", "files")]
+    ours = [
+        str(folder / f"{name}.py")
+        for name in ("training", "training_run", "checkpoint", "files")
+    ]
 
     def trace(frame, event, _):
         nonlocal lines
@@ -593,6 +596,23 @@ def test_another_way_to_train_is_refused_with_both_values(tmp_path, change, name
     run(tmp_path, replace(CONFIG, epochs=1))
     with pytest.raises(ValueError, match=f"{STATE} is of another run: {named}"):
         run(tmp_path, replace(CONFIG, **change))
+
+
+def test_a_run_from_before_a_choice_was_made_had_its_default(tmp_path):
+    run(tmp_path, replace(CONFIG, epochs=2))
+    tensors, about = load_tensors(tmp_path / STATE)
+    for chosen, name in (("model", "activation"), ("model", "output_bias"),
+                         ("training", "r_drop")):  # fmt: skip
+        del about[chosen][name]
+    save_tensors(tmp_path / STATE, tensors, about)
+    gelu = Transformer(replace(MODEL, activation="gelu"))
+    with pytest.raises(
+        ValueError, match=r"model\.activation must be 'relu', got 'gelu"
+    ):
+        train(gelu, batches, VALIDATION, CONFIG, folder=tmp_path)
+    with pytest.raises(ValueError, match=r"config\.r_drop must be 0\.0, got 1"):
+        run(tmp_path, replace(CONFIG, r_drop=1))
+    assert_same(run(tmp_path), never_stopped())
 
 
 def test_another_model_is_refused_with_both_values(tmp_path):

@@ -917,6 +917,8 @@ def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
     files = "--train a b --validation c d".split()
     assert recipe(*files)["vocab_size"] == 9700
     changed = recipe("--set", "dropout=0.3", "bias=false", "--set", "positions=learned")
+    other = recipe("--set", "activation=gelu", "output_bias=true")
+    assert (other["activation"], other["output_bias"]) == ("gelu", True)
     assert (changed["dropout"], changed["bias"]) == (0.3, False)
     assert changed["positions"] == "learned"
     assert recipe("--epochs", "3", "--seed", "7")["seed"] == 7

@@ -204,6 +204,40 @@ def test_it_takes_what_a_beam_search_gives(show):
     )
 
 
+def test_what_the_model_rules_out_is_counted_and_not_shown(show):
+    steps = [
+        [hypothesis(0.6, DER), hypothesis(1e-13, SCRIPT), hypothesis(1e-13, CAT)],
+        [
+            hypothesis(0.3, DER, score=-0.5),
+            hypothesis(1e-13, SCRIPT, score=-8),
+            hypothesis(0.3, DER, CAT),
+            hypothesis(1e-13, SCRIPT, DER),
+        ],
+        [hypothesis(0.2, DER, CAT, DIE)],
+    ]
+    made = beam_control(steps, pieces)
+    assert "<script>" not in made.words
+    control = show(made)
+    assert seen(control) == ["BOS 1.0", "der 0.60"]
+    assert "1 go on. Not shown: 2 that the model rules out" in says(control)
+    press(control, "Next")
+    assert seen(control)[2:] == ["EOS 0.30", "Katze 0.30"]
+    assert "Not shown: 2 that" in says(control)
+    press(control, "Next")
+    assert "Not shown" not in says(control)
+
+
+def test_a_step_with_nothing_but_what_is_ruled_out_shows_what_has_ended(show):
+    steps = [
+        [hypothesis(1.0, score=-0.1), hypothesis(1e-13, SCRIPT)],
+        [hypothesis(1e-13, SCRIPT, CAT)],
+    ]
+    control = show(beam_control(steps, pieces))
+    press(control, "Next")
+    assert seen(control) == ["BOS 1.0", "EOS 1.0"]
+    assert "Step 2 of 2: the search ends, 0 are unfinished." in says(control)
+
+
 def test_pieces_are_joined_to_words():
     control = beam_control(STEPS, lambda ids: [f"▁{WORDS[i]}" for i in ids])
     assert "-1.20  die Katze <script>\n-1.40  die Katze" in control.words

@@ -125,6 +125,49 @@ def test_the_curve_begins_at_half_the_width_and_holds_the_marked_distance(contro
     assert abs(float(y) + heights[7]) < 1e-9
 
 
+def overlap(first, second):
+    """Whether two elements cover a common spot."""
+    a, b = first.bounding_box(), second.bounding_box()
+    return (
+        a["x"] < b["x"] + b["width"]
+        and b["x"] < a["x"] + a["width"]
+        and a["y"] < b["y"] + b["height"]
+        and b["y"] < a["y"] + a["height"]
+    )
+
+
+@pytest.mark.parametrize("positions", [(9, 9), (9, 10), (10, 9), (0, 31)])
+def test_the_names_of_two_positions_never_lie_over_each_other(control, positions):
+    for name, value in zip(("Position t", "Position s"), positions, strict=True):
+        move(control, name, value)
+    clock = control.get_by_role("img", name="Pair").locator("text")
+    for names in (control.locator(".c-table b"), clock):
+        assert names.all_text_contents() == ["t", "s"]
+        assert not overlap(names.first, names.last)
+
+
+def test_where_both_positions_are_equal_the_dot_of_one_is_a_ring_around_the_other(
+    control,
+):
+    wave = control.get_by_role("img", name="Sine and cosine")
+    width = "dot => parseFloat(getComputedStyle(dot).strokeWidth)"
+    t, s = wave.locator(".c-t").evaluate(width), wave.locator(".c-s").evaluate(width)
+    assert t > s + 2
+
+
+def test_a_dot_at_an_end_is_not_cut_and_no_curve_leaves_its_box(control):
+    for name in ("Sine and cosine", "The dot product"):
+        picture = control.get_by_role("img", name=name)
+        assert picture.evaluate("e => getComputedStyle(e).overflow") == "visible"
+        for pair in (0, 4, 15):
+            move(control, "Pair", pair)
+            box = picture.bounding_box()
+            for path in picture.locator("path").all():
+                inner = path.bounding_box()
+                assert inner["x"] >= box["x"] - 8
+                assert inner["x"] + inner["width"] <= box["x"] + box["width"] + 8
+
+
 def test_where_no_script_runs_the_dot_product_is_said():
     assert "4 and 11, 7 apart, have the dot product 11.427" in positions_control().words
 

@@ -4,28 +4,34 @@ import re
 
 import pytest
 import torch
+from book_files import ROOT
 
-from transformer_lib.decoding import greedy_decode
+from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.inspection import record_attention
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
+from transformer_lib.translation.translator import ALPHA
 from transformer_lib.widgets.translator import translator_control
 
 EXAMPLES = "a red cat", "a dog"
 TEXTS = ["a red cat", "a dog", "eine rote Katze", "ein Hund"] * 3
 
 
-@pytest.fixture
-def script():
-    """A small model that has learned nothing, but does something."""
+def untrained(deviation):
+    """Pack a small model that has learned nothing, but does something."""
     sizes = {"d_model": 8, "num_heads": 2, "d_ff": 12, "num_layers": 2, "max_len": 256}
     config = TransformerConfig(src_vocab_size=280, tgt_vocab_size=280, **sizes)
     model = Transformer(config)
     for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=1.0)
+        torch.nn.init.normal_(parameter, std=deviation)
     return to_script(Translator(model, Tokenizer.train(TEXTS, 280)))
+
+
+@pytest.fixture
+def script():
+    return untrained(1.0)
 
 
 @pytest.fixture
@@ -47,7 +53,10 @@ def book(tmp_path, script):
 def control(tab, book):
     tab.context.set_offline(True)
     tab.asked = []
-    tab.on("request", lambda request: tab.asked.append(request.url))
+    tab.on(
+        "request",  # what a page makes for itself is fetched from nowhere
+        lambda sent: sent.url.startswith("blob:") or tab.asked.append(sent.url),
+    )
     tab.goto((book / "book/page.html").as_uri())
     yield tab.locator(".control").last
     assert tab.faults == []
@@ -207,6 +216,116 @@ def test_in_jupyter_the_weights_come_from_its_file_server(tab, control, book):
     )
     control.get_by_role("button", name="Translate").click()
     says(control, "To write")
+
+
+def ask(control, text):
+    control.get_by_label("English").fill(text)
+    control.get_by_role("button", name="Translate").click()
+
+
+@pytest.fixture
+def slow(tab):
+    """Workers that wait before each of their steps, as on a slow computer."""
+    tab.add_init_script(
+        """const Fast = Blob;
+        window.Blob = class extends Fast {
+          constructor([code], options) {
+            super([code, `const fast = Transformer.prototype.decode;
+              Transformer.prototype.decode = function (...given) {
+                for (const end = performance.now() + 30; performance.now() < end;);
+                return fast.apply(this, given);
+              };`], options);
+          }
+        };"""
+    )
+
+
+@pytest.mark.usefixtures("slow")
+def test_the_newest_request_wins_over_one_that_runs(control, script):
+    theirs = from_script(script)
+    ask(control, "a red cat, a red cat, a red cat")
+    control.locator(".c-german").wait_for()  # it has begun to write
+    control.get_by_label("Search").select_option("greedy search")
+    ask(control, "a dog")
+    assert "By greedy search" in says(control, "To write")
+    assert german(control) == theirs.translate(["a dog"])[0]
+    pieces = control.locator(".c-tokens .c-token bdi").all_inner_texts()
+    assert "".join(pieces).replace("▁", " ").strip() == "a dog</s>"
+    control.page.wait_for_timeout(500)
+    assert german(control) == theirs.translate(["a dog"])[0]
+
+
+@pytest.mark.usefixtures("slow")
+def test_the_page_lives_and_shows_words_while_it_computes_and_can_stop(control, tab):
+    tab.evaluate(
+        """() => {
+          let last = performance.now();
+          window.longest = 0;
+          window.seen = new Set();
+          setInterval(() => {
+            longest = Math.max(longest, performance.now() - last);
+            last = performance.now();
+            seen.add(document.querySelectorAll(".c-german")[0]?.textContent ?? "");
+          }, 5);
+        }"""
+    )
+    stop = control.get_by_role("button", name="Stop")
+    assert stop.get_attribute("aria-disabled") == "true"
+    ask(control, "a red cat and a dog " * 4)
+    tab.wait_for_function("seen.size > 4")  # beginnings, each longer than the last
+    assert stop.get_attribute("aria-disabled") == "false"
+    assert tab.evaluate("longest") < 400
+    stop.click()
+    assert says(control, "Stopped") == "Stopped."
+    before = german(control)
+    tab.wait_for_timeout(300)
+    assert german(control) == before
+    ask(control, "a dog")
+    says(control, "To write")
+
+
+def test_runners_up_stand_below_the_best_with_their_scores(control, script):
+    theirs = from_script(script)
+    control.get_by_role("button", name="Translate").click()
+    says(control, "To write")
+    tokenizer = theirs.tokenizer
+    src = torch.tensor([[*tokenizer.encode(EXAMPLES[0]), tokenizer.eos_id]])
+    ids = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+    [found] = beam_search(theirs.model, src, beam_size=5, alpha=ALPHA, **ids)
+    scores = [f"{each.score:.2f}".replace("-", "−") for each in found]
+    assert f"By score, it has {scores[0]}." in control.inner_text()
+    shown = control.get_by_role("listitem").all_inner_texts()
+    assert 1 <= len(shown) <= 2
+    texts = [tokenizer.decode(each.tokens) for each in found]
+    pairs = [f"{text} {score}" for text, score in zip(texts, scores, strict=True)]
+    assert set(shown) <= set(pairs[1:])
+    control.get_by_label("Search").select_option("greedy search")
+    says(control, "By greedy")
+    assert control.get_by_role("listitem").count() == 0
+
+
+def test_capitals_are_read_as_small_letters_and_that_is_said(control, script):
+    ask(control, "A RED CAT")
+    assert "Read in small letters" in says(control, "To write")
+    expected = from_script(script).translate(["A red cat"], beam=5)[0]
+    assert german(control) == (expected or "(nothing)")
+    ask(control, "A Red cat")
+    says(control, "To write")
+    assert "small letters" not in says(control, "To write")
+
+
+def test_the_reader_is_told_what_the_model_knows_and_when_it_is_unsure(control, book):
+    assert "captions of photographs" in control.inner_text()
+    packed = untrained(0.1)  # every token is about as likely as any other
+    (book / "_static/made/translator.js").write_text(packed, encoding="utf-8")
+    control.get_by_role("button", name="Translate").click()
+    assert "The model is unsure" in says(control, "To write")
+
+
+def test_the_megabytes_that_are_said_are_those_of_the_file(control):
+    script = to_script(Translator.load(ROOT / "models/multi30k-en-de"))
+    said = f"weights, {len(script.encode()) / 1e6:.1f} MB"
+    assert said in says(control, "Nothing is loaded")
 
 
 def test_an_example_at_least():

@@ -2,9 +2,15 @@
 
 import pytest
 import torch
+from test_widget_beam import STEPS, pieces
 
+from transformer_lib.widgets.beam import beam_control
 from transformer_lib.widgets.control import Control
+from transformer_lib.widgets.heads import heads_control
+from transformer_lib.widgets.masks import mask_control
+from transformer_lib.widgets.positions import positions_control
 from transformer_lib.widgets.softmax import softmax_control
+from transformer_lib.widgets.translator import translator_control
 
 WORDS, SCORES = ["the", "cat", "reads"], [1.0, 3.0, 2.0]
 
@@ -37,6 +43,46 @@ def test_a_control_shows_its_words_where_no_script_runs():
 def test_a_control_leaves_nothing_on_the_page(show, tab):
     show(softmax_control(WORDS, SCORES))
     assert tab.evaluate("[typeof make, typeof draw, typeof kit]") == ["undefined"] * 3
+
+
+def all_controls():
+    maps = {"encoder.layers.0.self_attention": torch.eye(2)[None, None]}
+    return [
+        softmax_control(WORDS, SCORES),
+        beam_control(STEPS, pieces),
+        heads_control(maps, [["a", "b"]], [["c", "d", "e"]]),
+        mask_control(["a b", "c"], ["d e", "f"]),
+        positions_control(),
+        translator_control(),
+    ]
+
+
+@pytest.mark.parametrize("made", all_controls(), ids=lambda control: control.name)
+def test_jupyterlab_is_told_to_leave_the_keys_to_whatever_has_the_focus(show, made):
+    control = show(made)
+    takes_keys = control.locator("input, select, button, summary, [tabindex]")
+    assert takes_keys.count() > 1
+    without = takes_keys.evaluate_all(
+        "all => all.filter(e => !e.hasAttribute('data-lm-suppress-shortcuts'))"
+        ".map(e => e.outerHTML)"
+    )
+    assert without == []
+
+
+COLOUR = "e => getComputedStyle(e).backgroundColor.match(/\\d+/g).map(Number)"
+
+
+def test_nothing_is_the_brightest_in_the_light_and_the_darkest_in_the_dark(show, tab):
+    control = show(mask_control(["a b", "c"], ["d e", "f"]))
+    seen, hidden = (
+        control.get_by_role("cell", name=name, exact=True).first
+        for name in ("may attend", "hidden")
+    )
+    assert sum(seen.evaluate(COLOUR)) < sum(hidden.evaluate(COLOUR))
+    tab.evaluate("document.documentElement.dataset.theme = 'dark'")
+    assert sum(seen.evaluate(COLOUR)) > 2 * sum(hidden.evaluate(COLOUR))
+    tab.emulate_media(media="print")  # paper is white
+    assert sum(seen.evaluate(COLOUR)) < sum(hidden.evaluate(COLOUR))
 
 
 def test_scores_become_weights_and_a_low_temperature_sharpens_them(show):
@@ -102,6 +148,32 @@ def test_what_is_not_a_few_numbers_changes_nothing_and_says_so(show, text):
     control.get_by_label("Scores").fill("1000 -1000 0")
     assert control.get_by_role("alert").inner_text() == ""
     assert weights(control) == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2 1 0 ", [0.665, 0.245, 0.090]),
+        ("2; 1; 0;", [0.665, 0.245, 0.090]),
+        ("2, 1, 0,", [0.665, 0.245, 0.090]),
+        ("0 −1 −2", [0.665, 0.245, 0.090]),
+        (".5 0.5", [0.5, 0.5]),
+    ],
+)
+def test_scores_may_be_separated_and_signed_as_people_write_them(show, text, expected):
+    control = show(softmax_control(WORDS, SCORES, d_k=1))
+    control.get_by_label("Scores").fill(text)
+    assert weights(control) == expected
+    assert control.get_by_role("alert").inner_text() == ""
+
+
+@pytest.mark.parametrize(("text", "unclear"), [("0,5 1", "0,5"), ("1 2,3,4", "2,3,4")])
+def test_a_comma_within_a_number_is_asked_about(show, text, unclear):
+    control = show(softmax_control(WORDS, SCORES, d_k=1))
+    before = weights(control)
+    control.get_by_label("Scores").fill(text)
+    assert f"Is {unclear} one number?" in control.get_by_role("alert").inner_text()
+    assert weights(control) == before
 
 
 def test_a_word_for_every_score():

@@ -1,10 +1,20 @@
 """Carry our weights over to the modules of torch.nn, to compare the two."""
 
+from functools import partial
+
 import torch
 from torch import nn
 
 from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.model import Transformer
+
+# Functions, not modules: a copy of an nn.TransformerDecoderLayer forgets a module.
+THEIRS = {
+    "relu": nn.functional.relu,
+    "gelu": nn.functional.gelu,
+    "gelu_tanh": partial(nn.functional.gelu, approximate="tanh"),
+    "silu": nn.functional.silu,
+}
 
 
 @torch.no_grad()
@@ -46,6 +56,7 @@ def torch_twin(ours: Transformer) -> nn.Transformer:
         "dropout": config.dropout,
         "layer_norm_eps": config.norm_eps,
         "norm_first": config.norm_first,
+        "activation": THEIRS[config.activation],
         "batch_first": True,
     }
 

@@ -3,6 +3,8 @@
 Each function takes keyword arguments only: ``require_positive(d_model=d_model)``.
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -26,6 +28,13 @@ def require_probability(**shares: float) -> None:
     for name, share in shares.items():
         if not 0 <= share < 1:
             raise ValueError(f"{name} must be in [0, 1), got {share}")
+
+
+def require_one_of(known: Iterable[str], **choices: str) -> None:
+    """Raise ``ValueError`` unless every choice is one of the known ones."""
+    for name, choice in choices.items():
+        if choice not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, got {choice}")
 
 
 def require_boolean(**masks: Tensor) -> None:

@@ -107,8 +107,8 @@ class Drawing:
         if text == "+":
             patch = Ellipse((x, y), width, height, **look)
         self.ax.add_patch(patch)
-        needs = self._width(self.text(x, y, text, code=code))
-        if needs > width:
+        needs = _width(self.text(x, y, text, code=code))
+        if text and needs > width:
             raise ValueError(f"{text!r} needs a width of {needs:.1f}, got {width}")
         return Box.around(x, y, width, height)
 
@@ -146,6 +146,8 @@ class Drawing:
         label: str = "",
         kind: str = "plain",
         bend: float = 0,
+        *,
+        thickness: float = 1.2,
     ) -> None:
         """Draw an arrow, between two boxes from the sides that face one another.
 
@@ -155,11 +157,12 @@ class Drawing:
             label: Words on its middle.
             kind: What flows along it, which gives its colour.
             bend: How far it swings to the right of its way, as a share of its length.
+            thickness: Of its line, in points.
         """
         start, end = _side(start, end), _side(end, start)
         look = {"arrowstyle": "-|>", "mutation_scale": 11, "shrinkA": 0, "shrinkB": 0}
         look |= {"connectionstyle": f"arc3,rad={bend}", "color": EDGES[kind][0]}
-        self.ax.add_patch(FancyArrowPatch(start, end, linewidth=1.2, **look))
+        self.ax.add_patch(FancyArrowPatch(start, end, linewidth=thickness, **look))
         if label:
             across, up = end[0] - start[0], end[1] - start[1]
             x = (start[0] + end[0] + bend * up) / 2
@@ -180,7 +183,7 @@ class Drawing:
         """
         colour = EDGES[kind][0]
         x, y = zip(*(points[:-1] if arrow else points), strict=True)
-        self.ax.plot(x, y, color=colour, linestyle="-", linewidth=1.2)
+        self.ax.plot(x, y, color=colour, linestyle="-", linewidth=1.2, zorder=1)
         if arrow:
             self.arrow(*points[-2:], kind=kind)
 
@@ -251,10 +254,10 @@ class Drawing:
         self.text(left, top + 0.2, label, size="small", align="left", kind="quiet")
         return Box.around((left + right) / 2, (bottom + top) / 2, *size)
 
-    def _width(self, words: Text) -> float:
-        """Measure words, in units of the drawing."""
-        extent = words.get_window_extent().transformed(self.ax.transData.inverted())
-        return extent.width if words.get_text() else 0
+
+def _width(words: Text) -> float:
+    """Measure words, in units of a drawing on a figure of its own."""
+    return words.get_window_extent().width / words.figure.dpi / UNIT
 
 
 def _side(one: Box | Point, other: Box | Point) -> Point:

@@ -22,6 +22,7 @@ class EncoderLayer(nn.Module):
         norm_first: Pre-norm instead of the paper's post-norm.
         norm_eps: Added to the variance inside each norm.
         bias: Whether the attention's projections add a bias.
+        activation: Of the feed-forward network; see ``FeedForward``.
 
     Raises:
         ValueError: As the pieces do.
@@ -41,6 +42,7 @@ class EncoderLayer(nn.Module):
         norm_first: bool = False,
         norm_eps: float = 1e-5,
         bias: bool = True,
+        activation: str = "relu",
     ) -> None:
         super().__init__()
         around = {"dropout": dropout, "norm_first": norm_first, "norm_eps": norm_eps}
@@ -48,7 +50,9 @@ class EncoderLayer(nn.Module):
             d_model, num_heads, bias=bias, dropout=attention_dropout
         )
         self.self_attention_residual = Residual(d_model, **around)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout=feed_forward_dropout)
+        self.feed_forward = FeedForward(
+            d_model, d_ff, dropout=feed_forward_dropout, activation=activation
+        )
         self.feed_forward_residual = Residual(d_model, **around)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:

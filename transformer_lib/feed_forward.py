@@ -1,8 +1,23 @@
 """The feed-forward network: each position, by itself, through two matrices."""
 
-from torch import Tensor, nn
+from collections.abc import Callable
+from functools import partial
 
-from transformer_lib.checks import require_positive, require_probability
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer_lib.checks import (
+    require_one_of,
+    require_positive,
+    require_probability,
+)
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+}
 
 
 class FeedForward(nn.Module):
@@ -13,22 +28,37 @@ class FeedForward(nn.Module):
         d_ff: Inner width; four times ``d_model`` in the paper.
         dropout: Share of the inner features dropped while training, in [0, 1). Not in
             the paper.
+        activation: What becomes of each inner feature x. ``"relu"``, the paper's:
+            max(0, x). ``"gelu"``: x times the share of a normal distribution that is
+            below x; BERT's. ``"gelu_tanh"``: the same, approximated with tanh; GPT-2's.
+            ``"silu"``, also called swish: x times sigmoid(x).
 
     Raises:
-        ValueError: If a size is not positive, or ``dropout`` is outside [0, 1).
+        ValueError: If a size is not positive, ``dropout`` is outside [0, 1), or
+            ``activation`` is unknown.
 
-    Source: Vaswani et al. (2017), section 3.3, equation 2.
+    Source: Vaswani et al. (2017), section 3.3, equation 2. GELU, both forms: Hendrycks
+    and Gimpel (2016), section 2. SiLU: Elfwing et al. (2018).
     """
 
-    def __init__(self, d_model: int, d_ff: int, *, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        dropout: float = 0.0,
+        activation: str = "relu",
+    ) -> None:
         super().__init__()
         require_positive(d_model=d_model, d_ff=d_ff)
         require_probability(dropout=dropout)
+        require_one_of(ACTIVATIONS, activation=activation)
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
+        self.activation = ACTIVATIONS[activation]
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Treat every position alike and apart: (B, T, d_model) to (B, T, d_model)."""
-        inner = self.w_1(x).relu()  # (B, T, d_ff)
+        inner = self.activation(self.w_1(x))  # (B, T, d_ff)
         return self.w_2(self.dropout(inner))  # (B, T, d_model)

@@ -36,6 +36,9 @@ class TransformerConfig:
         norm_first: Pre-norm, with a final norm on each stack, instead of post-norm.
         norm_eps: Added to the variance inside each norm.
         bias: Whether the attention's projections add a bias.
+        output_bias: Whether the final projection adds a bias, tied or not.
+        activation: Of the feed-forward networks: ``"relu"``, ``"gelu"``,
+            ``"gelu_tanh"`` or ``"silu"`` (see ``FeedForward``).
         positions: ``"interleaved"``, ``"concatenated"`` or ``"learned"``.
         max_len: The longest sequence, in tokens.
         share_embeddings: One table for source and target.
@@ -60,6 +63,8 @@ class TransformerConfig:
     norm_first: bool = False
     norm_eps: float = 1e-5
     bias: bool = True
+    output_bias: bool = False
+    activation: str = "relu"
     positions: str = "interleaved"
     max_len: int = 1024
     share_embeddings: bool = False
@@ -135,6 +140,7 @@ class Transformer(nn.Module):
             "norm_first": config.norm_first,
             "norm_eps": config.norm_eps,
             "bias": config.bias,
+            "activation": config.activation,
         }
         has_source = config.src_vocab_size is not None
         if has_source:
@@ -147,7 +153,9 @@ class Transformer(nn.Module):
         layer["cross_attention"] = has_source
         layers = [DecoderLayer(**layer) for _ in range(config.num_layers)]
         self.decoder = Decoder(layers, self._final_norm())
-        self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
+        self.output = nn.Linear(
+            config.d_model, config.tgt_vocab_size, bias=config.output_bias
+        )
         self.dropout = nn.Dropout(config.dropout)
         self._initialise()
         if config.share_embeddings:

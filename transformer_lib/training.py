@@ -2,114 +2,18 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from transformer_lib.checkpoint import (
-    average_weights,
-    load_tensors,
-    load_weights,
-    save_tensors,
-)
-from transformer_lib.checks import (
-    require_not_negative,
-    require_positive,
-    require_probability,
-)
 from transformer_lib.data.batching import Batch
 from transformer_lib.decoding import inference
-from transformer_lib.files import write_csv
 from transformer_lib.loss import disagreement, label_smoothed_loss
 from transformer_lib.model import Transformer
 from transformer_lib.schedule import cooldown_factor, warmup_rate
-
-STATE, LOG = "training.safetensors", "log.csv"
-HOW_IT_ENDS = {"epochs", "patience", "cooldown"}  # what a resumed run may change
-ADAM = ("exp_avg", "exp_avg_sq")  # what torch's Adam keeps of each parameter
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """How to train.
-
-    Args:
-        epochs: How often to go through the data, at most.
-        warmup_steps: The update with the highest learning rate.
-        factor: Multiplies the paper's learning rate.
-        smoothing: Share of each answer that label smoothing gives away.
-        max_norm: Longer gradients are shortened to this length.
-        accumulate: Batches whose gradients make one update.
-        average: How many of the last epochs' weights are averaged at the end.
-        patience: Stop after this many epochs without a lower validation loss; None
-            never stops early.
-        cooldown: Over how many of the last epochs the learning rate falls to nearly
-            nothing, in equal steps; 0 leaves it to the paper's formula.
-        r_drop: How much it costs that two passes over a batch, each with dropout of its
-            own, disagree (R-Drop); 0 makes one pass.
-        seed: Where torch's random numbers begin, which dropout draws.
-        bf16: Multiply in bfloat16 where autocast does so.
-
-    Raises:
-        ValueError: If a choice is out of its range.
-    """
-
-    epochs: int = 10
-    warmup_steps: int = 4000
-    factor: float = 1.0
-    smoothing: float = 0.1
-    max_norm: float = 1.0
-    accumulate: int = 1
-    average: int = 1
-    patience: int | None = None
-    cooldown: int = 0
-    r_drop: float = 0.0
-    seed: int = 0
-    bf16: bool = False
-
-    def __post_init__(self) -> None:
-        require_positive(
-            epochs=self.epochs,
-            warmup_steps=self.warmup_steps,
-            accumulate=self.accumulate,
-            average=self.average,
-        )
-        require_not_negative(cooldown=self.cooldown, r_drop=self.r_drop)
-        require_probability(smoothing=self.smoothing)
-        for name in ("factor", "max_norm"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        if self.patience is not None:
-            require_positive(patience=self.patience)
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What one pass through the data came to.
-
-    Args:
-        epoch: Which pass; the first is 1.
-        step: Updates made so far.
-        rate: The learning rate of the last one.
-        loss: Mean smoothed loss of a training token, in nats, dropout on.
-        validation_loss: Mean cross-entropy of a validation token, in nats.
-        validation_accuracy: Share of validation tokens whose score is the highest, in
-            [0, 1].
-        tokens: Target tokens trained on, padding not counted.
-        seconds: How long the pass took.
-    """
-
-    epoch: int
-    step: int
-    rate: float
-    loss: float
-    validation_loss: float
-    validation_accuracy: float
-    tokens: int
-    seconds: float
+from transformer_lib.training_run import Epoch, TrainingConfig, TrainingRun
 
 
 def train(
@@ -155,28 +59,20 @@ def train(
     if not validation:
         raise ValueError("validation must hold at least 1 batch, got 0")
     torch.manual_seed(config.seed)
-    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
-    recent: list[dict[str, Tensor]] = []
-    history: list[Epoch] = []
-    if folder is not None and (Path(folder) / STATE).exists():
-        history, recent = _resume(Path(folder) / STATE, model, optimizer, config)
-    if len(history) > config.epochs:
-        raise ValueError(
-            "epochs must be at least as many as were trained, "
-            f"got {config.epochs} and {len(history)}"
-        )
-    step = history[-1].step if history else 0
-    width = model.config.d_model
-    while len(history) < config.epochs and not _out_of_patience(history, config):
-        began, total, tokens = time.perf_counter(), 0.0, 0
-        epoch = len(history) + 1
+    run = TrainingRun(model, config, folder)
+    step = run.history[-1].step if run.history else 0
+    while not run.is_over():
+        epoch = len(run.history) + 1
+        began = time.perf_counter()
+        total, tokens = 0.0, 0
         cooling = cooldown_factor(epoch, config.epochs, config.cooldown)
         factor = config.factor * cooling
         for parts in _groups(batches(epoch), config.accumulate):
             step += 1
-            rate = warmup_rate(step, width, config.warmup_steps, factor)
-            loss, count = train_step(model, optimizer, parts, rate, config)
-            total, tokens = total + loss, tokens + count
+            rate = warmup_rate(step, model.config.d_model, config.warmup_steps, factor)
+            loss, count = train_step(model, run.optimizer, parts, rate, config)
+            total += loss
+            tokens += count
             if on_step is not None:
                 on_step(step, loss / count)
         if not tokens:
@@ -184,15 +80,11 @@ def train(
         measured = evaluate(model, validation)
         seconds = time.perf_counter() - began
         record = Epoch(epoch, step, rate, total / tokens, *measured, tokens, seconds)
-        history.append(record)
-        weights = {name: p.detach().clone() for name, p in model.named_parameters()}
-        recent = [*recent, weights][-config.average :]
-        if folder is not None:
-            _save(Path(folder), model, optimizer, config, history, recent)
+        run.keep(record)
         if on_epoch is not None:
             on_epoch(record)
-    load_weights(model, average_weights(recent), source="the average")
-    return history
+    run.finish()
+    return run.history
 
 
 def train_step(
@@ -283,86 +175,3 @@ def _groups(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
     batches = iter(batches)
     while group := list(islice(batches, size)):
         yield group
-
-
-def _out_of_patience(history: Sequence[Epoch], config: TrainingConfig) -> bool:
-    """Say whether the lowest validation loss is ``patience`` epochs old."""
-    if config.patience is None or not history:
-        return False
-    best = min(history, key=lambda epoch: epoch.validation_loss)
-    return len(history) - best.epoch >= config.patience
-
-
-def _save(
-    folder: Path,
-    model: Transformer,
-    optimizer: torch.optim.Optimizer,
-    config: TrainingConfig,
-    history: Sequence[Epoch],
-    recent: Sequence[dict[str, Tensor]],
-) -> None:
-    """Write the state as one file, so that its parts cannot differ in age."""
-    tensors = {"random": torch.get_rng_state()}
-    device = model.output.weight.device
-    if device.type == "cuda":  # where dropout then draws
-        tensors["random cuda"] = torch.cuda.get_rng_state(device)
-    for name, parameter in model.named_parameters():
-        tensors[f"weights/{name}"] = parameter
-        for moment in ADAM:
-            tensors[f"{moment}/{name}"] = optimizer.state[parameter][moment]
-    for age, weights in enumerate(recent):
-        tensors |= {f"recent {age}/{name}": tensor for name, tensor in weights.items()}
-    about = {
-        "model": asdict(model.config),
-        "training": asdict(config),
-        "history": [asdict(epoch) for epoch in history],
-    }
-    save_tensors(folder / STATE, tensors, about)
-    write_csv(folder / LOG, about["history"])
-
-
-def _resume(
-    path: Path,
-    model: Transformer,
-    optimizer: torch.optim.Optimizer,
-    config: TrainingConfig,
-) -> tuple[list[Epoch], list[dict[str, Tensor]]]:
-    """Put everything back as ``_save`` found it."""
-    tensors, about = load_tensors(path)
-    if about.keys() != {"model", "training", "history"}:
-        raise ValueError(f"{path} holds no training run, but {sorted(about)}")
-    _require_same("model", asdict(model.config), about["model"], path)
-    _require_same("config", asdict(config), about["training"], path)
-    device = model.output.weight.device
-    parts: dict[str, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        part, _, name = key.partition("/")
-        parts.setdefault(part, {})[name] = tensor.to(device)
-    try:
-        history = [Epoch(**epoch) for epoch in about["history"]]
-        for name, parameter in model.named_parameters():
-            moments = {moment: parts[moment][name] for moment in ADAM}
-            step = torch.tensor(float(history[-1].step))
-            optimizer.state[parameter] = {"step": step, **moments}
-        load_weights(model, parts["weights"], source=path)
-        torch.set_rng_state(tensors["random"])
-        ages = sum(part.startswith("recent") for part in parts)
-        recent = [parts[f"recent {age}"] for age in range(ages)]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
-    if device.type == "cuda" and "random cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random cuda"], device)
-    write_csv(path.parent / LOG, [asdict(epoch) for epoch in history])
-    return history, recent
-
-
-def _require_same(
-    name: str, given: dict[str, object], found: dict[str, object], path: Path
-) -> None:
-    """A run may end otherwise; anything else would make it another run."""
-    for key in sorted((given.keys() | found.keys()) - HOW_IT_ENDS):
-        if given.get(key) != found.get(key):
-            raise ValueError(
-                f"{path} is of another run: {name}.{key} must be {found.get(key)!r}, "
-                f"got {given.get(key)!r}"
-            )

@@ -150,7 +150,7 @@ def group_by_note(items: list[Row | Fold]) -> list[Group]:
     groups = []
     for item in items:
         begins = item.note or not groups
-        ended = groups and groups[-1].note and item.indent < groups[-1].items[0].indent
+        ended = groups and item.indent < groups[-1].items[0].indent
         if begins or ended:
             groups.append(Group(item.note, [item]))
         else:

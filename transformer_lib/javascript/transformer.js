@@ -128,15 +128,25 @@ class MultiHeadAttention {
   }
 }
 
+/* What becomes of each inner feature. The exact "gelu" is left out: JavaScript has no
+   error function. */
+const ACTIVATIONS = {
+  relu: (x) => Math.max(x, 0),
+  gelu_tanh: (x) =>
+    x / 2 * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  silu: (x) => x / (1 + Math.exp(-x)),
+};
+
 class FeedForward {
-  constructor({ w_1, w_2 }) {
+  constructor({ w_1, w_2 }, activation = "relu") {
     this.w_1 = new Linear(w_1);
     this.w_2 = new Linear(w_2);
+    this.activation = ACTIVATIONS[activation];
   }
 
   forward(x) {
     const inner = this.w_1.forward(x);
-    return this.w_2.forward(inner.map((vector) => vector.map((v) => Math.max(v, 0))));
+    return this.w_2.forward(inner.map((vector) => vector.map(this.activation)));
   }
 }
 
@@ -157,7 +167,7 @@ class EncoderLayer {
   constructor(weights, config) {
     this.self_attention =
       new MultiHeadAttention(weights.self_attention, config.num_heads);
-    this.feed_forward = new FeedForward(weights.feed_forward);
+    this.feed_forward = new FeedForward(weights.feed_forward, config.activation);
     for (const name of ["self_attention_residual", "feed_forward_residual"]) {
       this[name] = new Residual(weights[name], config);
     }
@@ -261,7 +271,7 @@ class Transformer {
     this.tgt_embedding = new TokenEmbedding(target, config.d_model);
     this.tgt_positions = new PositionalEncoding();
     this.decoder = new Decoder(weights.decoder, config);
-    this.output = new Linear(weights.output ?? target.table);
+    this.output = new Linear({ ...target.table, ...weights.output }); /* tied or not */
   }
 
   /* Scores for the token after every target prefix. */

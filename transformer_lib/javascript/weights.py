@@ -19,6 +19,7 @@ from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
 
+ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
 LARGEST = 127  # of the whole numbers
 BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
 
@@ -52,8 +53,9 @@ def to_script(translator: Translator) -> str:
     same text.
 
     Args:
-        translator: Its model has an encoder, positions in the interleaved layout, and
-            widths divisible by 4, as the JavaScript wants them.
+        translator: Its model has an encoder, positions in the interleaved layout, an
+            activation other than the exact ``"gelu"``, and widths divisible by 4, as
+            the JavaScript wants them.
 
     Returns:
         JavaScript. When a ``<script>`` element has loaded it, the element's property
@@ -67,6 +69,11 @@ def to_script(translator: Translator) -> str:
         raise ValueError(
             "the model must have a source and interleaved positions, got "
             f"src_vocab_size {config.src_vocab_size} and {config.positions!r}"
+        )
+    if config.activation not in ACTIVATIONS:
+        raise ValueError(
+            f"activation must be one of {', '.join(ACTIVATIONS)} in the JavaScript, "
+            f"got {config.activation}"
         )
     if config.d_model % 4 or config.d_ff % 4:
         raise ValueError(

@@ -15,7 +15,7 @@ import torch
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
 from transformer_lib.files import write_json
-from transformer_lib.training import STATE, Epoch
+from transformer_lib.training_run import STATE, Epoch
 from transformer_lib.translation.corpus import Corpus, read_line, read_lines
 from transformer_lib.translation.options import PROGRAM, parser
 from transformer_lib.translation.run import (

@@ -15,13 +15,8 @@ from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.files import write_json
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
-from transformer_lib.training import (
-    HOW_IT_ENDS,
-    STATE,
-    Epoch,
-    TrainingConfig,
-    train,
-)
+from transformer_lib.training import train
+from transformer_lib.training_run import HOW_IT_ENDS, STATE, Epoch, TrainingConfig
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
 from transformer_lib.translation.translator import (

@@ -2,9 +2,9 @@
    what has ended. The reader goes from step to step. */
 const PAUSE = 1200; /* milliseconds from step to step while it plays */
 
-function draw(root, { nodes, source, looks }, kit) {
+function draw(root, { nodes, source, looks, left_out }, kit) {
   const { make, button, pick, paint, weightColour } = kit;
-  const last = nodes.at(-1).step;
+  const last = left_out.length - 1;
   const [columns, rows] = [last + 1, Math.max(...nodes.map(({ row }) => row)) + 1];
   const state = { step: 0, chosen: 0, timer: null };
   const probability = (i) => Math.exp(nodes[i].log_prob).toPrecision(2);
@@ -71,8 +71,10 @@ function draw(root, { nodes, source, looks }, kit) {
       + (step < last ? "go on." : "are unfinished.")
       + list("Dropped", dropped.map(quoted))
       + list("Ended", ended.filter((i) => nodes[i].step === step)
-        .map((i) => `${quoted(i)} with score ${score(i)}`));
-    choose(step === last && ended.length ? ended[0] : open[0]);
+        .map((i) => `${quoted(i)} with score ${score(i)}`))
+      + (left_out[step] ? ` Not shown: ${left_out[step]} that the model rules out; they `
+        + "only fill the beam." : "");
+    choose((step === last ? ended[0] : undefined) ?? open[0] ?? ended[0] ?? 0);
     if (held) boxes[state.chosen].control.focus({ preventScroll: true });
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     const right = tree.scrollWidth * (step + 1) / columns;

@@ -1,11 +1,14 @@
 """Beam search, step by step: what went on, what was dropped, what ended."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
 from transformer_lib.decoding import Hypothesis
 from transformer_lib.widgets.control import Control
+
+IMPOSSIBLE = 1e-9  # a token with a smaller share is one that the model rules out
 
 
 def beam_control(
@@ -29,7 +32,9 @@ def beam_control(
 
     Returns:
         A control with a column for each token and the likeliest hypotheses on top. It
-        holds the weights in hundredths.
+        holds the weights in hundredths. Where the beam is wider than there are tokens
+        to choose from, the search fills it with impossible ones: they are counted, but
+        not shown.
 
     Raises:
         ValueError: If there is no step, a hypothesis extends none that went on, or the
@@ -45,12 +50,13 @@ def beam_control(
     width = max(sum(not each.ended for each in step) for step in steps)
     root = {"token": "BOS", "text": "", "parent": None, "step": 0, "row": 0}
     nodes, looks = [root | {"log_prob": 0.0, "score": None}], []
-    extended = {(): 0}  # what goes on, and the number of its node
+    extended = {(): 0}  # what goes on, and the number of its node; None: not shown
+    left_out, found = [0], []
     for number, step in enumerate(steps, 1):
         if source:
             expected = len(extended), len(source)
             looks.append(_hundredths(number, weights[number - 1], expected))
-        going_on, ended = {}, 0
+        going_on, ended, impossible = {}, 0, 0
         for each in step:
             before = tuple(each.tokens if each.ended else each.tokens[:-1])
             if before not in extended:
@@ -58,25 +64,37 @@ def beam_control(
                     f"steps must extend what went on before, got {each.tokens} "
                     f"in step {number}"
                 )
+            parent = extended[before]
+            if parent is None or _share(each, nodes[parent]) < IMPOSSIBLE:
+                if not each.ended:
+                    going_on[tuple(each.tokens)] = None
+                impossible += 1
+                continue
             tokens = pieces(each.tokens)
-            node = {"text": _text(tokens), "parent": extended[before], "step": number}
+            node = {"text": _text(tokens), "parent": parent, "step": number}
             if each.ended:
                 node |= {"token": "EOS", "row": width + ended, "score": each.score}
                 ended += 1
+                found.append(each)
             else:
                 node |= {"token": tokens[-1], "row": len(going_on), "score": None}
                 going_on[tuple(each.tokens)] = len(nodes)
             nodes.append(node | {"log_prob": each.log_prob})
         extended = going_on
-    found = [each for step in steps for each in step if each.ended]
+        left_out.append(impossible)
     found.sort(key=lambda each: each.score, reverse=True)
     lines = [f"{each.score:.2f}  {_text(pieces(each.tokens))}" for each in found]
     return Control(
         "beam",
         title,
-        {"nodes": nodes, "source": list(source), "looks": looks},
+        {"nodes": nodes, "source": list(source), "looks": looks, "left_out": left_out},
         "\n".join([f"{len(steps)} steps. What ended, by score:", *lines]),
     )
+
+
+def _share(extension: Hypothesis, node: dict) -> float:
+    """Return the probability of the newest token."""
+    return math.exp(extension.log_prob - node["log_prob"])
 
 
 def _hundredths(step: int, weights: Tensor, expected: tuple[int, int]) -> list:

@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
+from transformer_lib.colours import style_sheet
 
-def _read(name: str) -> str:
+
+def read(name: str) -> str:
     return files("transformer_lib.widgets").joinpath(name).read_text(encoding="utf-8")
 
 
-STYLE, KIT = _read("control.css"), _read("kit.js")
+# On the book's pages and in JupyterLab.
+DARK = 'html[data-theme="dark"] .control, body[data-jp-theme-light="false"] .control'
+STYLE = style_sheet(".control", DARK) + read("control.css")
+KIT = read("kit.js")
 FOR_JSON_IN_HTML = str.maketrans({"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"})
 
 
@@ -27,21 +32,19 @@ class Control:
         title: What it is for, in a few words; the name that is read aloud.
         data: What the script starts from: anything that JSON can hold.
         words: The first state as plain text: shown where no script runs.
-        library: JavaScript that the script builds on.
     """
 
     name: str
     title: str
     data: object
     words: str
-    library: str = ""
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.words}"
 
     def _repr_html_(self) -> str:
         data = json.dumps(self.data, allow_nan=False).translate(FOR_JSON_IN_HTML)
-        script = f"{KIT}\n{self.library}\n{_read(self.name + '.js')}\nstart(draw);"
+        script = f"{KIT}\n{read(self.name + '.js')}\nstart(draw);"
         return (
             f'<section class="control tex2jax_ignore" data-control="{self.name}" '
             f'aria-label="{escape(self.title)}"><style>{STYLE}</style>'

@@ -1,8 +1,10 @@
 /* What the controls share. It stands in a function of its own, so that nothing of it
    reaches the rest of the page. */
+const TAKES_KEYS = new Set(["input", "select", "button", "summary"]);
 
 /* Make an element: kit.make("td", { class: "c-cell" }, "0.25"). Text stays text; a
-   value that is a function listens to the event of that name. */
+   value that is a function listens to the event of that name. What takes keys keeps them
+   from JupyterLab, which reads this attribute on the very element that has the focus. */
 function make(tag, attributes = {}, ...children) {
   const svg = "svg g path line rect circle text title".split(" ").includes(tag);
   const space = svg ? "http://www.w3.org/2000/svg" : "http://www.w3.org/1999/xhtml";
@@ -11,6 +13,9 @@ function make(tag, attributes = {}, ...children) {
     if (typeof value === "function") element.addEventListener(name, value);
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  if (TAKES_KEYS.has(tag) || "tabindex" in attributes) {
+    element.setAttribute("data-lm-suppress-shortcuts", "true");
   }
   element.append(...children.flat());
   return element;
@@ -86,13 +91,33 @@ const RED_BLUE = [[5, 48, 97], [33, 102, 172], [67, 147, 195], [146, 197, 222],
 const weightColour = (weight) => between(BLUES, weight); /* 0 to 1 */
 const signedColour = (value, most) => between(RED_BLUE, 0.5 + value / (2 * most));
 
-/* Paint an element, its text black or white, whichever reads better on it. */
-function paint(element, [red, green, blue]) {
-  const light = [red, green, blue].map((c) => c / 255)
+/* The same colour on a dark page: what is bright becomes dark, and a blue stays a blue.
+   It is what CSS does to a canvas by "invert(0.86) hue-rotate(180deg)". */
+function darkened(colour) {
+  const [red, green, blue] = colour.map((part) => 255 * 0.86 - 0.72 * part);
+  return [[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]].map(
+    ([r, g, b]) => Math.round(Math.min(Math.max(r * red + g * green + b * blue, 0), 255)));
+}
+
+/* Black or white, whichever reads better on a colour. */
+function textOn(colour) {
+  const light = colour.map((c) => c / 255)
     .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
   const luminance = 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2];
-  element.style.backgroundColor = `rgb(${red}, ${green}, ${blue})`;
-  element.style.color = luminance > 0.179 ? "#000" : "#fff";
+  return luminance > 0.179 ? "#000" : "#fff";
+}
+
+/* Paint an element for both themes; the style takes the colours of one. A colour is one
+   of the light theme, or a pair that the book declares: "#rrggbb", light and dark. */
+function paint(element, colour) {
+  const both = typeof colour[0] === "string"
+    ? colour.map((hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)))
+    : [colour, darkened(colour)];
+  for (const [theme, own] of [["light", both[0]], ["dark", both[1]]]) {
+    element.style.setProperty(`--${theme}`, `rgb(${own.join(", ")})`);
+    element.style.setProperty(`--on-${theme}`, textOn(own));
+  }
+  element.classList.add("c-painted");
   return element;
 }
 

@@ -1,7 +1,6 @@
 /* A batch of two sentence pairs, the masks it needs, and what attention sees when the
    code gets them wrong. */
 const PAD = null, MOST_WORDS = 12, LONGEST_LABEL = 12;
-const MAY_ATTEND = [0, 114, 178], HIDDEN = [230, 230, 230];
 
 const ATTENTIONS = [
   { name: "encoder self-attention", asks: "source", asked: "source", causal: false },
@@ -56,7 +55,7 @@ function label(token) {
     ? `${letters.slice(0, LONGEST_LABEL - 1).join("")}…` : letters.join("");
 }
 
-function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
+function draw(root, { src, tgt, colours }, { make, choice, tick, line, grid, paint }) {
   const state = { source: src, target: tgt, attention: 0, code: 0, atLeft: false };
   const views = make("div", { class: "c-sentences" });
   const says = make("output", { class: "c-says" });
@@ -80,7 +79,7 @@ function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
         show: (seen, q, k) => [
           marked(cells[q]) && seen !== cells[q][k].right ? "✗" : "",
           make("span", { class: "c-unseen" }, seen ? "may attend" : "hidden")],
-        colour: (seen) => (seen ? MAY_ATTEND : HIDDEN),
+        colour: (seen) => (seen ? colours.may_attend : colours.hidden),
       });
       view.setAttribute("aria-label", `${name}, ${caption}`);
       return view;
@@ -126,9 +125,8 @@ function draw(root, { src, tgt }, { make, choice, tick, line, grid }) {
   const set = (name) => (value) => { state[name] = value; update(); };
   const box = (side, b) => line(`${side === "source" ? "Source" : "Target"} ${b + 1}`,
     state[side][b], (text) => set(side)(state[side].with(b, text)));
-  const legend = [[MAY_ATTEND, "may attend"], [HIDDEN, "hidden"]].map(
-    ([colour, text]) => make("span", {},
-      make("i", { style: `background: rgb(${colour})` }), text));
+  const legend = [["may_attend", "may attend"], ["hidden", "hidden"]].map(
+    ([name, text]) => make("span", {}, paint(make("i"), colours[name]), text));
   root.append(
     make("div", { class: "c-row c-inputs" }, box("source", 0), box("target", 0)),
     make("div", { class: "c-row c-inputs" }, box("source", 1), box("target", 1)),

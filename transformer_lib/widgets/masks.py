@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from transformer_lib.colours import COLOURS
 from transformer_lib.widgets.control import Control
 
 
@@ -30,10 +31,11 @@ def mask_control(src: Sequence[str], tgt: Sequence[str]) -> Control:
     rows = [
         f"{sentence}{' [PAD]' * (longest - len(sentence.split()))}" for sentence in src
     ]
+    colours = {name: COLOURS[name] for name in ("may_attend", "hidden")}
     return Control(
         "masks",
         "The mask laboratory",
-        {"src": list(src), "tgt": list(tgt)},
+        {"src": list(src), "tgt": list(tgt), "colours": colours},
         "Encoder self-attention. Every word may attend to every other word of its "
         "sentence; what stands in brackets is hidden.\n" + "\n".join(rows),
     )

@@ -1,5 +1,6 @@
 /* The sinusoidal table, one pair of its features, and the dot product of two rows. */
 const LONGEST_TIMESCALE = 10000;
+const APART = 0.2; /* radians between two names on the circle, at least */
 const LAYOUTS = ["interleaved", "concatenated"];
 
 /* How many positions each pair takes for one radian. */
@@ -72,28 +73,32 @@ function draw(root, { d_model, max_len, t, s },
     marks.replaceChildren(
       ...columns.map((column) => make("i", { style: `left: ${100 * column / d_model}%; `
         + `width: ${100 / d_model}%; top: 0; height: 100%` })),
-      ...[["t", first], ["s", second]].map(([name, position]) => make("i", {
-        style: `top: ${100 * position / max_len}%; height: ${100 / max_len}%; left: 0; `
-          + "width: 100%" }, make("b", {}, name))));
+      ...[["t", first, "left"], ["s", second, "right"]].map(([name, position, side]) =>
+        make("i", { style: `top: ${100 * position / max_len}%; left: 0; width: 100%; `
+          + `height: ${100 / max_len}%` }, make("b", { class: `c-${side}` }, name))));
 
     const quarters = upTo(4 * max_len - 3).map((i) => i / 4);
     wave.replaceChildren(
       curve("c-zero", [[0, 0], [max_len - 1, 0]]),
       curve("c-sine", quarters.map((x) => [x, Math.sin(x / timescale)])),
       curve("c-cosine", quarters.map((x) => [x, Math.cos(x / timescale)])),
-      curve("c-length", [[0, -1.1], [wavelength, -1.1]]),
+      curve("c-length", [[0, -1.1], [Math.min(wavelength, max_len - 1), -1.1]]),
       mark("c-t", first, Math.sin(first / timescale)),
       mark("c-s", second, Math.sin(second / timescale)));
     wave.setAttribute("aria-label", `Sine and cosine of pair ${pair} over ${max_len} `
       + "positions");
 
-    const hand = (name, position) => {
-      const [x, y] = [Math.cos(position / timescale), Math.sin(position / timescale)];
-      return [curve(`c-${name}`, [[0, 0], [x, y]]), make("text",
-        { x: 1.15 * x, y: -1.15 * y }, name)];
-    };
-    clock.replaceChildren(make("circle", { r: 1 }), ...hand("t", first),
-      ...hand("s", second));
+    /* Where the hands are close, their names keep apart. */
+    const angles = [first / timescale, second / timescale];
+    const turn = Math.atan2(Math.sin(angles[1] - angles[0]),
+      Math.cos(angles[1] - angles[0])); /* from t to s, the short way */
+    const apart = Math.max(0, APART - Math.abs(turn)) / 2 * (turn < 0 ? -1 : 1);
+    const hand = (name, angle, moved) => [
+      curve(`c-${name}`, [[0, 0], [Math.cos(angle), Math.sin(angle)]]),
+      make("text", { x: 1.15 * Math.cos(angle + moved),
+        y: -1.15 * Math.sin(angle + moved) }, name)];
+    clock.replaceChildren(make("circle", { r: 1 }), ...hand("t", angles[0], -apart),
+      ...hand("s", angles[1], apart));
     clock.setAttribute("aria-label", `Pair ${pair} as two hands on a circle`);
 
     const lowest = Math.min(0, ...likeness) - 0.05 * n;

@@ -40,19 +40,26 @@ function draw(root, { words, scores, widths, d_k }, { make, slider, tick, line }
       + (slope < 0.01 ? ": the softmax is saturated." : ".");
   }
 
+  /* A comma within a number may be a decimal sign or a separator: who reads, asks. */
   function typed(text) {
-    const numbers = text.trim().split(/[\s,;]+/).map(Number);
-    const usable = text.trim() !== "" && numbers.length <= MOST_SCORES
+    const parts = text.replaceAll("−", "-").split(/[\s;]+|,(?!\d)/).filter(Boolean);
+    const numbers = parts.map(Number);
+    const usable = numbers.length > 0 && numbers.length <= MOST_SCORES
       && numbers.every((number) => Math.abs(number) <= LARGEST_SCORE);
-    wrong.textContent = usable ? "" : `Type up to ${MOST_SCORES} numbers with spaces `
-      + `between them, none beyond ${LARGEST_SCORE}, such as 2 1 0.`;
+    const unclear = parts.find((part) => /^[-+]?[\d.]*,\d/.test(part));
+    wrong.textContent = usable ? "" : unclear
+      ? `Is ${unclear} one number? Then write a point. If it is more, put a space after `
+        + "each comma."
+      : `Type up to ${MOST_SCORES} numbers with spaces between them, none beyond `
+        + `${LARGEST_SCORE}, such as 2 0.5 −1.`;
     if (usable) { state.scores = numbers; update(); }
   }
 
   const set = (name) => (value) => { state[name] = value; update(); };
   root.append(
     make("div", { class: "c-row c-inputs" },
-      line("Scores at d_k = 1", scores.join("  "), typed)),
+      line("Scores at d_k = 1", scores.join("  "), typed),
+      make("span", { class: "c-hint" }, "spaces between them; a point, as in 0.5")),
     make("div", { class: "c-row c-inputs" },
       slider("d_k", { min: 0, max: widths.length - 1, step: 1, value: state.width,
         show: (place) => String(widths[place]) }, set("width")),

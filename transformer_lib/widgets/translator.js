@@ -1,7 +1,9 @@
 /* The book's translator: weights loaded when asked for, everything computed here. */
 const FILE = "_static/made/translator.js";
 const SEARCHES = [["greedy search", 1], ["a beam of 5", 5]];
-const MOST = 120; /* tokens of a sentence: more would stop the page for seconds */
+const MOST = 120; /* tokens of a sentence: more would take many seconds */
+const OTHERS = 2; /* hypotheses that are shown beside the best, at most */
+const UNSURE = 1 / 3; /* of 1,014 captions that it had not seen, 22 are below */
 
 /* Where the file may lie: above the pages, or among the files that Jupyter serves. */
 function places() {
@@ -21,45 +23,44 @@ function loadScript(address, make) {
   });
 }
 
-async function loadTranslator(make) {
+async function loadWeights(make) {
   for (const address of places()) {
     const packed = await loadScript(address, make);
-    if (packed) return new Translator(packed);
+    if (packed) return packed;
   }
   throw new Error(`The weights are not here: ${places().join(" and ")} cannot be read. `
     + "The file is made with the book, by “make book”, or in its folder by “python -m "
     + `transformer_lib.javascript models/multi30k-en-de book/${FILE}”.`);
 }
 
-/* The translation, the probability of each of its tokens, and the weights of the
-   cross-attention: layers, then heads, then German tokens, then English ones. */
-function translate(translator, src, [search, beam]) {
-  const { model, tokenizer } = translator;
-  const began = performance.now();
-  const tokens = translator.decode(src, beam);
-  const took = `${Math.round(performance.now() - began)} ms`;
-  const isCut = tokens.length === lengthLimit(model, src);
-  const target = isCut ? tokens : [...tokens, tokenizer.eosId];
-  const probabilities = [];
-  const maps = recordAttention(model, () => {
-    const logits = model.forward(src, [tokenizer.bosId, ...target.slice(0, -1)]);
-    logits.forEach((next, t) => {
-      next[model.config.pad_id] = -Infinity; /* never written */
-      probabilities.push(Math.exp(next[target[t]] - logSumExp(next)));
+/* The model, in a thread of its own. It answers one sentence at a time, and is thrown
+   away where its answer is no longer wanted. */
+class Background {
+  constructor(code, packed) {
+    const address = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+    this.worker = new Worker(address);
+    this.packed = packed; /* sent with the first sentence */
+  }
+
+  ask(question, onText) {
+    return new Promise((answered, failed) => {
+      this.worker.onerror = () =>
+        failed(new Error("This page may not compute beside itself: no Worker."));
+      this.worker.onmessage = ({ data }) =>
+        ("text" in data ? onText(data.text) : answered(data));
+      this.worker.postMessage({ ...question, packed: this.packed });
+      this.packed = undefined;
     });
-  });
-  /* Tokens of one byte are what is left where training has joined nothing. */
-  const bytes = src.slice(0, -1).filter((id) => id < SPECIAL_TOKENS.length + 256);
-  return {
-    text: tokenizer.clean(tokenizer.decode(tokens)), probabilities,
-    source: tokenizer.pieces(src), target: tokenizer.pieces(target),
-    cross: model.decoder.layers.map((_, i) =>
-      maps[`decoder.layers.${i}.cross_attention`]),
-    how: `By ${search}: ${target.length} tokens in ${took}${isCut ? ", cut off" : ""}.`,
-    warning: bytes.length > (src.length - 1) / 2 ? "Most of this is cut into single "
-      + "bytes, of which the model has seen few: expect nonsense." : "",
-  };
+  }
 }
+
+/* A text in capitals as the model has learned words: small. */
+function lowered(text) {
+  const inCapitals = /\p{Lu}.*\p{Lu}/su.test(text) && !/\p{Ll}/u.test(text);
+  return inCapitals ? text.trim()[0] + text.trim().slice(1).toLowerCase() : text;
+}
+
+const scored = (score) => score.toFixed(2).replace("-", "−");
 
 /* The mean of maps of one shape. */
 function mean(maps) {
@@ -67,50 +68,97 @@ function mean(maps) {
     maps.reduce((sum, map) => sum + map[t][s], 0) / maps.length));
 }
 
-function draw(root, { examples }, kit) {
+/* What makes the translation doubtful, in words. */
+function warningOf({ isBytes, probabilities }, isLowered) {
+  const logs = probabilities.reduce((sum, share) => sum + Math.log(share), 0);
+  const share = Math.exp(logs / probabilities.length);
+  const warnings = [isLowered && "Read in small letters, since the model knows hardly "
+    + "a word in capitals.",
+  isBytes ? "Most of this is cut into single bytes, of which the model has seen few: "
+    + "expect nonsense." : share < UNSURE && "The model is unsure: its tokens have a "
+    + `probability of ${Math.round(100 * share)} % on average. Expect nonsense.`];
+  return warnings.filter(Boolean).join(" ");
+}
+
+function draw(root, { examples, worker, megabytes }, kit) {
   const { make, choice, line, button, pick, grid, paint, weightColour } = kit;
   const state = { sentence: examples[0], search: 1, layer: 0, head: 0, token: 0 };
-  let translator, shown, isBusy = false;
+  let loading, background, shown, job; /* a job is what runs, one at a time */
   const says = make("output", { class: "c-says" });
   const result = make("div"), more = make("div");
   const typed = line("English", examples[0], (text) => {
     state.sentence = text;
     if (shown) says.textContent = "Above is the last sentence. Press Enter for this one.";
   });
+  const stop = button("Stop", () => {
+    if (!job) return;
+    halt();
+    says.textContent = "Stopped.";
+  });
 
-  async function run() {
-    if (isBusy) return;
-    isBusy = true;
-    try {
-      await work();
-    } catch (error) {
-      shown = undefined;
-      result.replaceChildren();
-      more.replaceChildren();
-      says.textContent = error.message;
-    }
-    isBusy = false;
+  function rest() {
+    job = undefined;
+    stop.setAttribute("aria-disabled", true);
+    result.style.minHeight = "";
   }
 
-  async function work() {
-    if (!translator) {
-      says.replaceChildren("Loading the weights, some 3 MB … ",
+  function halt() {
+    if (job) {
+      background?.worker.terminate();
+      background = undefined;
+    }
+    rest();
+  }
+
+  function clear() {
+    shown = undefined;
+    result.replaceChildren();
+    more.replaceChildren();
+  }
+
+  const german = (text) => make("p", { class: "c-german", lang: "de" },
+    make("bdi", {}, text || "(nothing)"));
+
+  /* The newest request wins: what still runs for another is thrown away. */
+  async function run() {
+    halt();
+    const mine = job = {};
+    const [name, beam] = SEARCHES[state.search];
+    const sentence = lowered(state.sentence);
+    const isLowered = sentence !== state.sentence;
+    stop.setAttribute("aria-disabled", false);
+    result.style.minHeight = `${result.offsetHeight}px`; /* so that the page stays */
+    clear();
+    let answer;
+    try {
+      says.replaceChildren(`Loading the weights, ${megabytes} MB … `,
         make("progress", { "aria-label": "Loading" }));
-      translator = await loadTranslator(make);
+      const packed = await (loading ??= loadWeights(make));
+      if (job !== mine) return;
+      says.textContent = "Translating …";
+      background ??= new Background(worker, packed);
+      answer = await background.ask({ sentence, beam, most: MOST },
+        (text) => job === mine && result.replaceChildren(german(text)));
+    } catch (error) {
+      answer = { error };
     }
-    const src = translator.encode(state.sentence);
-    if (src.length === 1) {
-      throw new Error("There is nothing to translate yet: type an English sentence.");
+    if (job !== mine) return;
+    rest();
+    if (answer.error) loading = background = undefined; /* the next one tries again */
+    const { error, refused, result: found } = answer;
+    if (found) {
+      shown = { ...found, how: `By ${name}: ${found.target.length} tokens in `
+        + `${found.took} ms${found.isCut ? ", cut off" : ""}.`,
+      warning: warningOf(found, isLowered) };
+      state.token = 0;
+      drawResult();
+      return;
     }
-    if (src.length > MOST) {
-      throw new Error(`That is ${src.length} tokens, and this page stops at ${MOST}. `
-        + "The model has learned from single sentences: cut the text into some.");
-    }
-    says.textContent = "Translating …";
-    await new Promise((seen) => setTimeout(seen, 20));
-    shown = translate(translator, src, SEARCHES[state.search]);
-    state.token = 0;
-    drawResult();
+    clear();
+    says.textContent = error ? error.message : refused === 1
+      ? "There is nothing to translate yet: type an English sentence."
+      : `That is ${refused} tokens, and this page stops at ${MOST}. The model has `
+        + "learned from single sentences: cut the text into some.";
   }
 
   function box(piece, number) {
@@ -119,7 +167,7 @@ function draw(root, { examples }, kit) {
   }
 
   function drawResult() {
-    const { source, target, probabilities, cross } = shown;
+    const { found, source, target, probabilities, cross } = shown;
     const percents = probabilities.map((share) =>
       `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
     const boxes = target.map((piece, t) => box(piece, percents[t]));
@@ -144,7 +192,8 @@ function draw(root, { examples }, kit) {
       const numbers = weights[t].map((weight) => weight.toFixed(2));
       seen.replaceChildren(...source.map((piece, s) =>
         paint(box(piece, numbers[s]), weightColour(weights[t][s]))));
-      const most = topk(weights[t], 2).map((s) => `${source[s]} (${numbers[s]})`);
+      const most = weights[t].map((_, s) => s).sort((a, b) => weights[t][b] - weights[t][a])
+        .slice(0, 2).map((s) => `${source[s]} (${numbers[s]})`);
       const words = `Token ${t + 1}, ${target[t]}, had a probability of ${percents[t]}. `
         + `To write it, the model looked most at ${most.join(", then ")}.`;
       says.replaceChildren(...[shown.how, words, shown.warning].map((sentence) =>
@@ -161,9 +210,13 @@ function draw(root, { examples }, kit) {
       });
     }
 
-    result.replaceChildren(
-      make("p", { class: "c-german", lang: "de" },
-        make("bdi", {}, shown.text || "(nothing)")),
+    const others = found.slice(1).filter(({ text }) => text !== found[0].text)
+      .slice(0, OTHERS);
+    result.replaceChildren(german(found[0].text),
+      ...(others.length ? [make("p", { class: "c-hint" },
+        `By score, it has ${scored(found[0].score)}. Next:`), make("ul", {},
+        others.map(({ text, score }) => make("li", {}, make("bdi", { lang: "de" },
+          text || "(nothing)"), ` ${scored(score)}`)))] : []),
       make("p", { class: "c-hint" }, "Token by token, each with its probability:"),
       tokens,
       make("p", { class: "c-hint" }, "What it looked at to write that token:"), seen);
@@ -178,11 +231,14 @@ function draw(root, { examples }, kit) {
     if (key === "Enter" && !isComposing) run(); /* Jupyter lets no form be submitted */
   });
   root.append(
-    make("div", { class: "c-row c-inputs" }, typed, button("Translate", run),
+    make("div", { class: "c-row c-inputs" }, typed, button("Translate", run), stop,
       choice("Search", SEARCHES.map(([name]) => name), state.search, (i) => {
         state.search = i;
-        if (shown) run();
+        if (shown || job) run();
       })),
+    make("p", { class: "c-hint" }, "The model has learned from 29,000 captions of "
+      + "photographs and knows no other English: news, letters and small talk come out as "
+      + "nonsense."),
     make("div", { class: "c-row c-inputs" }, "Or try:",
       examples.map((text) => button(text, () => {
         input.value = state.sentence = text;
@@ -190,5 +246,6 @@ function draw(root, { examples }, kit) {
       }))),
     result, says, more);
   says.textContent = "Nothing is loaded yet. The first translation fetches the "
-    + "weights, some 3 MB; after that the page needs no network.";
+    + `weights, ${megabytes} MB; after that the page needs no network.`;
+  rest();
 }

@@ -1,0 +1,245 @@
+"""Figures on their way from a cell into the page."""
+
+import re
+import sys
+
+import matplotlib
+import matplotlib.pyplot as plt
+import nbformat
+import pytest
+import torch
+from book_files import BOOK, ROOT
+from bs4 import BeautifulSoup
+from docutils import nodes
+from nbclient import NotebookClient
+
+from transformer_lib.colours import COLOURS, EDGES, SERIES, variables
+from transformer_lib.drawing import Drawing
+from transformer_lib.plotting import (
+    plot_attention,
+    plot_lines,
+    plot_mask,
+    plot_numbers,
+    use_book_style,
+)
+
+sys.path.append(str(ROOT / "_ext"))
+
+from figures import inline, picture
+
+HEX = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
+
+
+@pytest.fixture(autouse=True)
+def book_style(recwarn):
+    matplotlib.use("Agg")
+    with matplotlib.rc_context():
+        use_book_style()
+        yield
+    plt.close("all")
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Give the figure that was drawn last as the page has it."""
+
+    def page(prefix="page-0-", alt="What it shows"):
+        path = tmp_path / "figure.svg"
+        plt.gcf().savefig(path, bbox_inches="tight", metadata={"Date": None})
+        html = inline(path.read_text(encoding="utf-8"), alt, prefix)
+        return BeautifulSoup(html, "html.parser").svg
+
+    return page
+
+
+def words(svg):
+    return {text.text.strip(): text for text in svg.find_all("text")}
+
+
+def paints(svg):
+    """List all colours but those of words."""
+    shapes = svg.find_all(style=True, name=["path", "use", "rect", "circle"])
+    return " ".join(shape["style"] for shape in shapes)
+
+
+def test_a_figure_has_its_words_for_those_who_cannot_see_it(page):
+    plot_lines([0, 1], {"a": [0, 1]})
+    svg = page(alt='A line from "low" to <high>')
+    assert svg["role"] == "img"
+    assert svg["aria-label"] == 'A line from "low" to <high>'
+
+
+def test_a_figure_is_transparent_and_brings_no_style_for_the_page(page):
+    plot_lines([0, 1], {"a": [0, 1]})
+    svg = page()
+    assert svg.find(["style", "metadata"]) is None
+    assert "--book-paper" not in str(svg)
+    assert "#ffffff" not in str(svg)
+
+
+def test_names_inside_are_those_of_the_figure_and_lead_somewhere(page):
+    plot_lines([0, 1], {"a": [0, 1], "b": [1, 0]})
+    for prefix in ("one-0-", "one-1-"):
+        svg = page(prefix)
+        ids = [element["id"] for element in svg.find_all(id=True)]
+        assert ids
+        assert len(ids) == len(set(ids))
+        assert all(name.startswith(prefix) for name in ids)
+        found = re.findall(r'url\(#([^)]+)\)|href="#([^"]+)"', str(svg))
+        assert {one or other for one, other in found} == set(ids)
+
+
+def test_words_are_words_in_ink_and_in_the_font_of_the_page(page):
+    ax = plot_lines([0, 1], {"a": [0, 1]})
+    ax.set_xlabel("epochs")
+    ax.text(0, 0, "w_q", family="monospace")
+    svg = page()
+    assert "var(--book-ink)" in words(svg)["epochs"]["style"]
+    assert "class" not in words(svg)["epochs"].attrs
+    assert words(svg)["w_q"]["class"] == ["code"]
+    assert "DejaVu" not in str(svg)
+
+
+def test_lines_have_a_colour_of_either_theme(page):
+    plot_lines([0, 1], {name: [i, 1] for i, name in enumerate("abcd")})
+    svg = page()
+    used = re.findall(r"stroke:var\((--book-[\w-]+)\)", paints(svg))
+    assert {variables()[name] for name in used} >= set(SERIES)
+    assert not HEX.search(paints(svg))
+
+
+def test_a_drawing_has_only_colours_of_the_book(page):
+    drawing = Drawing(8, 3)
+    box = drawing.box(2, 1, "words", kind="source")
+    drawing.arrow(box, drawing.box(6, 1, kind="cache"), "label", "target")
+    drawing.cells(1, 2, [[1, 2]], kind="memory", shade=[[0.1, 1]])
+    svg = page()
+    assert not HEX.search(str(svg))
+    for name in ("source", "source-line", "cache", "target-line", "memory-line"):
+        assert f"var(--book-{name})" in str(svg)
+
+
+def test_a_mask_is_cells_in_the_colours_of_either_theme(page):
+    plot_mask(torch.ones(3, 3).tril().bool(), "abc", "xyz")
+    svg = page()
+    assert svg.find("image") is None
+    (group,) = svg.select("g[shape-rendering]")
+    hidden, seen = sorted(group.find_all("path"), key=lambda path: len(path["d"]))
+    assert "var(--book-hidden)" in hidden["style"]
+    assert sorted(hidden["d"].split("z")) == [
+        "",
+        *(f"M{x} {y}h1v1h-1" for x, y in [(1, 0), (2, 0), (2, 1)]),
+    ]
+    assert seen["d"].count("M") == 6
+    assert not HEX.search(str(svg))
+
+
+def test_a_heat_map_keeps_its_pixels_and_the_words_on_it_turn_with_it(page):
+    plot_numbers(torch.tensor([[0.1, 0.9]]), ["row"], ["p", "q"])
+    svg = page()
+    (image,) = svg.find_all("image")
+    assert image["href"].startswith("data:image/png;base64,")
+    assert (image["width"], image["height"]) == ("2", "1")
+    dark, pale = words(svg)["0.90"], words(svg)["0.10"]
+    assert (dark["class"], pale["class"]) == (["over"], ["over"])
+    assert "fill:#ffffff" in dark["style"]
+    assert "fill:#000000" in pale["style"]
+    assert "class" not in words(svg)["row"].attrs
+
+
+def test_the_bar_of_a_heat_map_is_drawn_too(page):
+    plot_attention(torch.rand(2, 2), "ab", "cd")
+    assert len(page().find_all("image")) == 2
+
+
+def test_a_colour_that_the_book_has_no_name_for_gets_a_dark_twin_if_it_is_pale(page):
+    ax = plt.subplots()[1]
+    for i, colour in enumerate(["#f6d5c3", "#800000", "#444444", "black"]):
+        ax.bar(i, 1, color=colour)
+    svg = page()
+    assert re.search("fill:#f6d5c3;--dark:#[0-9a-f]{6}", paints(svg))
+    assert "fill:#800000" in paints(svg)
+    assert "fill:#800000;--dark" not in paints(svg)
+    assert "fill:var(--book-quiet)" in paints(svg)
+    assert "#444444" not in paints(svg)
+
+
+def test_a_figure_is_no_text_for_the_search():
+    doctree = nodes.paragraph("", "", picture("", html="<svg><text>no</text></svg>"))
+    assert doctree.astext() == ""
+
+
+def test_a_figure_is_a_third_of_what_matplotlib_wrote(page, tmp_path):
+    plot_lines([0, 1], {"a": [0, 1]})
+    assert 3 * len(str(page())) < (tmp_path / "figure.svg").stat().st_size * 2
+
+
+CELLS = ["from transformer_lib.plotting import plot_lines, use_book_style"]
+CELLS += ["use_book_style()", "ax = plot_lines([1, 2], {'a': [1, 2], 'b': [2, 1]})"]
+
+
+def run(folder):
+    cells = [nbformat.v4.new_code_cell(code) for code in CELLS]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, resources={"metadata": {"path": str(folder)}}).execute()
+    (output,) = notebook.cells[-1].outputs
+    return output.data
+
+
+def test_a_notebook_shows_svg_and_the_same_bytes_each_time(tmp_path):
+    first, second = run(tmp_path), run(tmp_path)
+    assert first.keys() == {"image/svg+xml", "text/plain"}
+    assert first == second
+
+
+# -- One declaration -----------------------------------------------------------------
+
+
+def literals(text):
+    return {colour.lower() for colour in HEX.findall(text)}
+
+
+def test_the_map_and_the_style_of_the_book_take_the_colours_of_boxes_from_there():
+    style = (BOOK / "_static/book.css").read_text(encoding="utf-8")
+    rules = [line for line in style.splitlines() if line.startswith(".map ")]
+    assert rules
+    assert not literals("".join(rules))
+    named = set(re.findall(r"var\((--book-[\w-]+)\)", "".join(rules)))
+    own = {"--book-serif"}
+    assert named - own <= variables().keys()
+    svg = (BOOK / "_static/map.svg").read_text(encoding="utf-8")
+    assert not literals(svg)
+    assert 'class="att cross"' in svg
+
+
+def test_the_architecture_is_drawn_in_these_colours():
+    svg = (BOOK / "_static/architecture.svg").read_text(encoding="utf-8")
+    known = {light for light, _ in variables().values()}
+    assert literals(svg) <= known
+    boxes = re.findall(r'fill="(#\w+)" stroke="(#\w+)"/>\n<text [^>]*>(\w+)<', svg)
+    drawn = {name: (fill, line) for fill, line, name in boxes}
+    for name, kind in {
+        "self_attention": "attention",
+        "cross_attention": "cross_attention",
+        "feed_forward": "feed_forward",
+        "feed_forward_residual": "norm",
+        "src_embedding": "embedding",
+        "output": "output",
+    }.items():
+        assert drawn[name] == (COLOURS[kind][0], EDGES[kind][0])
+
+
+@pytest.mark.parametrize("name", ["control.css", "masks.js", "positions.js"])
+def test_the_controls_take_these_colours_from_there(name):
+    path = ROOT / "transformer_lib/widgets" / name
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\[\d+, \d+, \d+\]", text)
+    meanings = [*SERIES, *(both for kind, both in EDGES.items() if kind != "plain")]
+    assert not literals(text) & {colour for both in meanings for colour in both}
+    assert set(re.findall(r"var\((--book-[\w-]+)\)", text)) <= variables().keys()
+
+
+def test_plots_and_drawings_name_their_colours():
+    for name in ("plotting", "drawing"):
+        text = (ROOT / "transformer_lib" / f"{name}.py").read_text(encoding="utf-8")
+        assert not literals(text)
