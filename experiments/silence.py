@@ -2,7 +2,7 @@
 
 Run from the root of the repository, with the captions in place (`python -m
 transformer_lib.translation download`, or MULTI30K_DIR names their folder). It takes
-about ten minutes on one core. It stores numbers, no text.
+some minutes on one core. It stores numbers, no text.
 
 Two causes are kept apart, length and strangeness. Single captions of every length are
 what the model was trained on. Two captions joined to one text are stranger, and each
