@@ -21,6 +21,7 @@ sys.path.append(str(FOLDER))  # the scripts import their neighbours
 
 import ablations  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
+import silence  # noqa: E402
 import toys  # noqa: E402
 from tables import add, read  # noqa: E402
 
@@ -216,6 +217,80 @@ def test_a_perfect_map_has_all_its_weight_on_the_pattern(monkeypatch):
     assert toys.pattern_weights(None, pairs).tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
 
 
+@pytest.fixture
+def small_model():
+    torch.manual_seed(3)
+    config = TransformerConfig(
+        src_vocab_size=7, tgt_vocab_size=5, d_model=22, num_heads=2, d_ff=17,
+        num_layers=1, dropout=0.0, max_len=4,
+    )  # fmt: skip
+    model = Transformer(config).eval().requires_grad_(False)
+    model.output.weight.mul_(4.0)  # so that some sentences are far likelier
+    return model
+
+
+def every_translation(model, src):
+    found = {}
+    memory, mask = model.encode(src), padding_mask(src, 0)
+
+    def extend(tokens, log_prob):
+        logits = model.decode(torch.tensor([[1, *tokens]]), memory, mask)[0, -1]
+        logits[0] = -torch.inf
+        sums = logits.log_softmax(0) + log_prob
+        found[tuple(tokens)] = sums[2].item()
+        if len(tokens) + 1 < 4:
+            for token in (1, 3, 4):
+                extend([*tokens, token], sums[token].item())
+
+    extend([], 0.0)
+    return found
+
+
+def test_the_exact_search_finds_the_likeliest_translation_of_all(small_model):
+    lengths = set()
+    for a in range(3, 7):
+        for b in range(3, 7):
+            src = torch.tensor([[a, b, 2]])
+            found = every_translation(small_model, src)
+            assert len(found) == 1 + 3 + 9 + 27
+            tokens = max(found, key=found.get)
+            best, written = silence.likeliest(small_model, src, (-math.inf, []))
+            assert tuple(written) == tokens
+            assert best == pytest.approx(found[tokens], abs=1e-5)
+            lengths.add(len(written))
+    assert len(lengths) > 1  # or this would prove little
+
+
+def test_the_exact_search_keeps_what_it_is_given_if_nothing_is_likelier(small_model):
+    given = (0.0, [3, 3, 3])
+    assert silence.likeliest(small_model, torch.tensor([[3, 2]]), given) == given
+
+
+def test_silence_is_measured_as_the_first_token(small_model):
+    row = silence.measure(small_model, 1, [3, 4])
+    found = every_translation(small_model, torch.tensor([[3, 4, 2]]))
+    assert row["tokens"] == 2
+    assert row["silence"] == pytest.approx(found[()], abs=1e-3)
+    assert row["best"] == pytest.approx(max(found.values()), abs=1e-3)
+    assert row["best"] >= max(row["beam"], row["silence"])
+    first = small_model(torch.tensor([[3, 4, 2]]), torch.tensor([[1]]))[0, 0]
+    assert row["rank"] == (first[1:] >= first[2]).sum()
+
+
+def test_joined_captions_are_as_long_and_as_many_as_the_single_ones():
+    lengths = [*range(4, 32), *range(4, 20)]
+    captions = [[number] * length for number, length in enumerate(lengths, 5)]
+    texts = list(silence.choose(captions, each=5))
+    groups = {number: defaultdict(int) for number in (1, 2)}
+    for number, ids in texts:
+        assert len(set(ids)) == number
+        groups[number][len(ids) // silence.GROUP] += 1
+    assert set(groups[1]) == set(range(1, 8))
+    assert max(groups[1].values()) == 5
+    assert groups[2] == {g: n for g, n in groups[1].items() if g >= 4}
+    assert texts == list(silence.choose(captions, each=5))
+
+
 # That the scripts run, and go on
 
 
@@ -351,6 +426,20 @@ def test_the_readme_has_the_means_and_ranges_of_the_table():
         cells = [*key, rows[0]["step"], cell(rows, "validation_loss", 1, 2)]
         cells.append(cell(rows, "exact", 100, 1))
         assert f"| {' | '.join(cells)} |\n" in readme
+
+
+def test_silence_is_recorded_for_single_and_joined_captions_alike():
+    rows = read(FOLDER / "silence.csv")
+    groups = {number: defaultdict(int) for number in "12"}
+    for row in rows:
+        groups[row["captions"]][int(row["tokens"]) // silence.GROUP] += 1
+        silent, beam, best = (float(row[n]) for n in ("silence", "beam", "best"))
+        assert best >= max(silent, beam)
+        assert (int(row["best_tokens"]) == 0) == (best == silent)
+        assert beam < 0
+    shortest = silence.SHORTEST_JOINED // silence.GROUP
+    assert groups["2"] == {g: n for g, n in groups["1"].items() if g >= shortest}
+    assert max(groups["1"].values()) == silence.EACH
 
 
 @pytest.mark.parametrize(("ended", "status"), [(0, 0), (1, 1), (-9, 1)])
