@@ -9,9 +9,9 @@ PAGE = (BOOK / "teaching.md").read_text(encoding="utf-8")
 
 def test_every_chapter_is_listed_with_the_minutes_that_it_names():
     minutes = {}
-    for numbers, time in re.findall(r"^\| ([\d, ]+) \| (\d+)", PAGE, re.MULTILINE):
-        minutes |= dict.fromkeys(map(int, numbers.split(",")), time)
+    for numbers, time in re.findall(r"^\| ([\dA, ]+) \| (\d+)", PAGE, re.MULTILINE):
+        minutes |= dict.fromkeys(numbers.split(", "), time)
     for path in NOTEBOOKS:
-        number = int(path.name[:2])
+        number = path.stem.partition("_")[0].lstrip("0").upper()
         text = "\n".join(source(cell) for cell in read_notebook(path)["cells"])
         assert minutes.get(number) == re.search(r"\*\*Time\*\* (\d+)", text)[1], number
