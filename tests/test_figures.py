@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from nbclient import NotebookClient
 
-from transformer_lib.colours import COLOURS, EDGES, SERIES, variables
+from transformer_lib.colours import EDGES, SERIES, variables
 from transformer_lib.drawing import Drawing
 from transformer_lib.plotting import (
     plot_attention,
@@ -210,23 +210,6 @@ def test_the_map_and_the_style_of_the_book_take_the_colours_of_boxes_from_there(
     svg = (BOOK / "_static/map.svg").read_text(encoding="utf-8")
     assert not literals(svg)
     assert 'class="att cross"' in svg
-
-
-def test_the_architecture_is_drawn_in_these_colours():
-    svg = (BOOK / "_static/architecture.svg").read_text(encoding="utf-8")
-    known = {light for light, _ in variables().values()}
-    assert literals(svg) <= known
-    boxes = re.findall(r'fill="(#\w+)" stroke="(#\w+)"/>\n<text [^>]*>(\w+)<', svg)
-    drawn = {name: (fill, line) for fill, line, name in boxes}
-    for name, kind in {
-        "self_attention": "attention",
-        "cross_attention": "cross_attention",
-        "feed_forward": "feed_forward",
-        "feed_forward_residual": "norm",
-        "src_embedding": "embedding",
-        "output": "output",
-    }.items():
-        assert drawn[name] == (COLOURS[kind][0], EDGES[kind][0])
 
 
 @pytest.mark.parametrize("name", ["control.css", "masks.js", "positions.js"])
