@@ -16,15 +16,18 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from transformer_lib.attention import MultiHeadAttention, fused_attention
 from transformer_lib.inspection import record_attention
 from transformer_lib.masks import causal_mask
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.precision import autocast, checkpoint_layers
 
 BATCH, LENGTH, VOCABULARY, PAD = 32, 24, 1000, 0
 SIZES = (  # a translator for small data, one in between, and the paper's base model
@@ -72,17 +75,42 @@ def batch() -> tuple[Tensor, Tensor]:
     return src.masked_fill(padding, PAD), tgt.masked_fill(padding, PAD)
 
 
-def training_step(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[], None]:
+def training_step(
+    model: nn.Module, src: Tensor, tgt: Tensor, precision: str = "float32"
+) -> Callable[[], None]:
     optimiser = torch.optim.Adam(model.parameters())
 
     def step() -> None:
         model.train()
         optimiser.zero_grad()
-        logits = model(src, tgt[:, :-1]).flatten(0, 1)
-        F.cross_entropy(logits, tgt[:, 1:].flatten(), ignore_index=PAD).backward()
+        with autocast(src.device, precision):
+            logits = model(src, tgt[:, :-1]).flatten(0, 1)
+            loss = F.cross_entropy(logits, tgt[:, 1:].flatten(), ignore_index=PAD)
+        loss.backward()
         optimiser.step()
 
     return step
+
+
+def bfloat16_step(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[], None]:
+    return training_step(model, src, tgt, "bfloat16")
+
+
+def checkpointed_step(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[], None]:
+    """A training step that keeps the layers' inputs and computes the rest twice."""
+    step = training_step(model, src, tgt)
+    kinds = nn.TransformerEncoderLayer, nn.TransformerDecoderLayer
+    torchs = [module for module in model.modules() if isinstance(module, kinds)]
+
+    def checkpointed() -> None:
+        for layer in torchs:
+            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+        with checkpoint_layers(model):
+            step()
+        for layer in torchs:
+            del layer.forward
+
+    return checkpointed
 
 
 def inference(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[], None]:
@@ -158,7 +186,13 @@ def compare_models(seconds: float) -> None:
             )
             models = Transformer(config), TorchTransformer(config)
             tokens = batch()
-            for what in (training_step, inference, dense_inference):
+            for what in (
+                training_step,
+                checkpointed_step,
+                bfloat16_step,
+                inference,
+                dense_inference,
+            ):
                 ours, theirs = (what(model, *tokens) for model in models)
                 a, b, (low, mid, high) = interleaved(ours, theirs, seconds)
                 memory = f"{peak_megabytes(ours):.0f} | {peak_megabytes(theirs):.0f}"

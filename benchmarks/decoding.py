@@ -1,4 +1,4 @@
-"""Tokens per second while decoding: ours, Hugging Face's Marian and torch.nn.
+"""Tokens per second while decoding: ours twice, Hugging Face's Marian, torch.nn.
 
     pip install -r benchmarks/requirements.txt
     python benchmarks/decoding.py
@@ -6,7 +6,8 @@
 16 sentences of 15 to 20 tokens, random weights, a vocabulary of 8,000, and exactly 60
 new tokens for each sentence: nothing ends early, since EOS is never written. Marian
 runs ``generate`` with its key/value cache; torch.nn.Transformer has none and reads the
-prefix anew for every token, as does ours without its cache. All sides run in one
+prefix anew for every token, as does ours without its cache. "Fast" is ours with its
+fast decoder. All sides run in one
 process on one thread, one after the other in every round, and the table gives the
 median rate and the median over the rounds of ours divided by theirs. Times are those of
 the processor, so that other programs disturb them less.
@@ -21,9 +22,10 @@ from collections.abc import Callable
 import torch
 import transformers
 from against_torch import SIZES, TorchTransformer
-from torch import Tensor
+from torch import Tensor, nn
 
 from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.masks import causal_mask
 from transformer_lib.model import Transformer, TransformerConfig
 
@@ -109,22 +111,25 @@ def decoders(config: TransformerConfig) -> dict[str, Callable[[], None]]:
     """Everything to be measured, by its column in the table."""
     src = batch()
     ours, theirs = Transformer(config), marian(config)
+    fast = FastDecoder(ours)
     limits = {"bos_id": BOS, "eos_id": NEVER, "max_len": NEW_TOKENS}
 
-    def greedy(use_cache: bool) -> None:
-        written = greedy_decode(ours, src, **limits, use_cache=use_cache)
+    def greedy(model: nn.Module, use_cache: bool = True) -> None:
+        written = greedy_decode(model, src, **limits, use_cache=use_cache)
         assert [len(tokens) for tokens in written] == [NEW_TOKENS] * SENTENCES
 
-    def beam() -> None:
-        found = beam_search(ours, src, **limits, beam_size=BEAM)
+    def beam(model: nn.Module) -> None:
+        found = beam_search(model, src, **limits, beam_size=BEAM)
         assert all(len(h.tokens) == NEW_TOKENS for best in found for h in best)
 
     return {
-        "greedy": lambda: greedy(use_cache=True),
+        "greedy": lambda: greedy(ours),
+        "fast greedy": lambda: greedy(fast),
         "Marian greedy": marian_decoding(theirs, src, 1),
-        "beam": beam,
+        "beam": lambda: beam(ours),
+        "fast beam": lambda: beam(fast),
         "Marian beam": marian_decoding(theirs, src, BEAM),
-        "no cache": lambda: greedy(use_cache=False),
+        "no cache": lambda: greedy(ours, use_cache=False),
         "torch.nn": torch_decoding(TorchTransformer(config), src),
     }
 
@@ -151,7 +156,9 @@ def compare(config: TransformerConfig, rounds: int) -> str:
     cells = [config.d_model, config.d_ff, layers, *map(rate, runs)]
     cells += [
         ratio("greedy", "Marian greedy"),
+        ratio("fast greedy", "Marian greedy"),
         ratio("beam", "Marian beam"),
+        ratio("fast beam", "Marian beam"),
         ratio("greedy", "no cache"),
         ratio("greedy", "torch.nn"),
     ]
@@ -167,10 +174,11 @@ def main() -> None:
     torch.manual_seed(0)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, "
           f"Python {platform.python_version()}, {platform.machine()}\n")  # fmt: skip
-    print("| d_model | d_ff | layers | greedy | Marian greedy | beam | Marian beam "
-          "| no cache | torch.nn | greedy : Marian | beam : Marian "
+    print("| d_model | d_ff | layers | greedy | fast greedy | Marian greedy | beam "
+          "| fast beam | Marian beam | no cache | torch.nn | greedy : Marian "
+          "| fast greedy : Marian | beam : Marian | fast beam : Marian "
           "| greedy : no cache | greedy : torch.nn |")  # fmt: skip
-    print("|---" * 13 + "|")
+    print("|---" * 17 + "|")
     for sizes in SIZES:
         if arguments.width in (None, sizes["d_model"]):
             config = TransformerConfig.base(

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib import training
-from transformer_lib.translation.__main__ import main as command
+from transformer_lib.translation.command import main as command
 
 ONE_PASS = ("r_drop=0.0", "dropout=0.3")
 RUNS = {f"seed-{seed}": (seed, ()) for seed in (1, 2, 3)}
@@ -48,7 +48,7 @@ def train(name: str, folder: Path) -> int:
     seed, choices = RUNS[name]
     which = ["--data", "multi30k", "--seed", str(seed), "--threads", "1"]
     where = ["--output", str(folder / name)]
-    return command(["train", *which, *where, "--set", "bf16=false", *choices])
+    return command(["train", *which, *where, "--set", "precision=float32", *choices])
 
 
 def main(folder: Path, names: list[str]) -> int:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ EXECUTED_WITH = ["transformer_lib", "models", "experiments", "_ext", "_config.ym
 EXECUTED_WITH += ["requirements.txt"]
 # A change here changes pages whose own source is the same: render all of them again.
 RENDERED_WITH = ["_toc.yml", "book/_static", "book/references.bib"]
+MODEL = "models/multi30k-en-de"  # with terms of its own, so not everyone has it
 COMPLAINT = re.compile(r"^.*?(?:WARNING|ERROR|CRITICAL): .*$", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FAILED_CELL = re.compile(
@@ -30,32 +32,36 @@ FAILED_CELL = re.compile(
     re.DOTALL,
 )
 FAILED_NOTEBOOK = re.compile(r"ExecutionError: (.*\.ipynb)$", re.MULTILINE)
+# Anything else that was raised, and what Jupyter Book says before it raises its own.
+RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception)\b.*", re.MULTILINE)
+BECAUSE = "The above exception was the direct cause of the following"
+PAGE = re.compile(r"(?:reading sources|writing output)\.\.\. \[.*?\] (.+)")
 
 
 def main(root: Path) -> int:
     """Build the book in ``root`` and return the exit status."""
-    build, state_file = root / "_build", root / "_build" / "inputs.json"
-    try:
-        state = json.loads(state_file.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):  # none yet, or cut off
-        state = {}
-    executed = digest(root, EXECUTED_WITH)
-    rendered = executed + digest(root, RENDERED_WITH)
-    if state.get("executed") != executed:
+    if lack := without_model(root):
+        print(f"{lack}\nThe book was not built.")
+        return 1
+    build, state_file = root / "_build", root / "_build" / "inputs.txt"
+    state = state_file.read_bytes().split() if state_file.is_file() else []
+    executed = digest(root, EXECUTED_WITH).encode()
+    rendered = executed + digest(root, RENDERED_WITH).encode()
+    if executed not in state:
         shutil.rmtree(build / ".jupyter_cache", ignore_errors=True)
-    if state.get("rendered") != rendered:
+    if rendered not in state:
         shutil.rmtree(build / ".doctrees", ignore_errors=True)
     build.mkdir(exist_ok=True)
-    # "rendered" comes back below: a build that fails, or is cut off, starts afresh.
-    state_file.write_text(json.dumps({"executed": executed}))
+    # The second comes back below: a build that fails, or is cut off, starts afresh.
+    state_file.write_bytes(executed)
 
     began = time.monotonic()
-    status, seconds, complaints = jupyter_book(root)
+    status, seconds, page, complaints = jupyter_book(root)
     if status != 0:
-        print(f"\n{explain(complaints, root)}\n")
+        print(f"\n{explain(complaints, page, root)}\n")
         print(f"The book was not built (jupyter-book ended with status {status}).")
         return 1
-    state_file.write_text(json.dumps({"executed": executed, "rendered": rendered}))
+    state_file.write_bytes(executed + b"\n" + rendered)
     rest = time.monotonic() - began - sum(seconds)
     print(
         f"\nExecuted {len(seconds)} notebooks in {sum(seconds):.0f} s, "
@@ -63,6 +69,20 @@ def main(root: Path) -> int:
         f"The book is at {build / 'html' / 'index.html'}"
     )
     return 0
+
+
+def without_model(root: Path) -> str:
+    """Say which chapters miss the model of the captions, or nothing if it is there."""
+    name = Path(MODEL).name.encode()
+    chapters = sorted((root / "book").glob("*.ipynb"))
+    users = [path.stem for path in chapters if name in path.read_bytes()]
+    if (root / MODEL).is_dir() or not users:
+        return ""
+    return (
+        f"{MODEL} is missing, and these chapters load it: {', '.join(users)}.\n"
+        "The others run without it in JupyterLab (make lab), and so do the library and "
+        "models/grammar-en-de."
+    )
 
 
 def digest(root: Path, names: list[str]) -> str:
@@ -79,36 +99,55 @@ def digest(root: Path, names: list[str]) -> str:
     return total.hexdigest()
 
 
-def jupyter_book(root: Path) -> tuple[int, list[float], str]:
-    """Run the strict build; return its status, each notebook's seconds, and stderr."""
-    program = Path(sys.executable).with_name("jupyter-book")
+def jupyter_book(root: Path) -> tuple[int, list[float], str, str]:
+    """Run the strict build.
+
+    Returns:
+        Its status, each notebook's seconds, the last page that was begun, and stderr.
+    """
+    program = "from jupyter_book.cli.main import main; main()"
     process = subprocess.Popen(
-        [program, "build", root, "-W", "-n", "--keep-going"],
+        [sys.executable, "-Pc", program, "build", root, "-W", "-n", "--keep-going"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         encoding="utf-8",
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"},
+        errors="replace",
+        env=os.environ
+        | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1"},
     )
     complaints: list[str] = []
     reader = threading.Thread(target=lambda: complaints.extend(process.stderr))
     reader.start()
-    seconds = []
-    for line in process.stdout:
-        if "HTML pages are" in line:  # what follows is Jupyter Book's own farewell
-            break
-        print(COLOUR.sub("", line), end="", flush=True)
-        if ran := re.search(r"Executed notebook in ([\d.]+) seconds", line):
-            seconds.append(float(ran[1]))
-    process.stdout.read()
-    reader.join()
-    return process.wait(), seconds, COLOUR.sub("", "".join(complaints))
+    seconds, page = [], ""
+    try:
+        for line in map(uncoloured, process.stdout):
+            if "HTML pages are" in line:  # what follows is Jupyter Book's own farewell
+                break
+            print(line, end="", flush=True)
+            if ran := re.search(r"Executed notebook in ([\d.]+) seconds", line):
+                seconds.append(float(ran[1]))
+            if begun := PAGE.search(line):
+                page = begun[1].strip()
+        process.stdout.read()
+    except BaseException:  # such as being told to end
+        process.terminate()
+        raise
+    finally:
+        status = process.wait()
+        reader.join()
+    return status, seconds, page, uncoloured("".join(complaints))
 
 
-def explain(complaints: str, root: Path) -> str:
+def uncoloured(text: str) -> str:
+    return COLOUR.sub("", text)
+
+
+def explain(complaints: str, page: str, root: Path) -> str:
     """Say plainly what went wrong: notebook, cell and error, or Sphinx's warnings."""
     notebook, cell = FAILED_NOTEBOOK.search(complaints), FAILED_CELL.search(complaints)
     if not (notebook and cell):
+        if raised := RAISED.findall(complaints.rpartition(BECAUSE)[0]):
+            return f"{page} was the last page that was begun:\n\n{raised[-1]}"
         # Only the lines of Sphinx, not what kernels say in between; or else all.
         return "\n".join(COMPLAINT.findall(complaints)) or complaints.strip()
     path = Path(notebook[1])
@@ -125,5 +164,17 @@ def explain(complaints: str, root: Path) -> str:
     )
 
 
+def end(number: int, frame: object) -> None:
+    """Leave in order, and so not without Jupyter Book."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(__file__).resolve().parents[1]))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(errors="backslashreplace")  # a page may say anything
+    try:
+        sys.exit(main(Path(__file__).resolve().parents[1]))
+    except OSError as error:  # such as a full disk
+        sys.exit(f"The book was not built: {error}")

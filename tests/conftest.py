@@ -1,5 +1,8 @@
 import functools
 import http.server
+import os
+import random
+import signal
 import sys
 import threading
 from urllib.parse import urlsplit
@@ -7,13 +10,73 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 from book_files import HTML, ROOT
+from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
 from playwright.sync_api import sync_playwright
 
 sys.path.append(str(ROOT / "scripts"))
 
 from chromium import launch
 
+if not torch.cuda.is_available():  # Triton asks when it is imported
+    os.environ["TRITON_INTERPRET"] = "1"
+
 OFFLINE = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+
+set_hypothesis_home_dir(ROOT / ".cache" / "hypothesis")
+settings.register_profile(
+    "ordinary",
+    derandomize=True,  # the same examples each time
+    database=None,
+    deadline=None,
+    # A model takes its time; a fixture that many examples share is meant so.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile(
+    "sweep", settings.get_profile("ordinary"), derandomize=False, print_blob=True
+)
+
+
+def pytest_runtest_setup():
+    """Take being told to end as an interrupt: fixtures end what they have started.
+
+    Before each test, since some libraries leave the signal as it was in the beginning.
+    And whoever runs the tests in the background has Ctrl-C ignored, by them and by the
+    programs that they start.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before hypothesis looks at its seed
+def pytest_configure(config):
+    """Make the tests of `pytest -m sweep` large, and different each time."""
+    config.sweeping = config.option.markexpr == "sweep"
+    settings.load_profile("sweep" if config.sweeping else "ordinary")
+    if config.sweeping and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+
+
+def pytest_report_header(config):
+    if config.sweeping:
+        return f"sweep: again with --hypothesis-seed={config.option.hypothesis_seed}"
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out of the ordinary run what only the sweep has."""
+    if config.sweeping:
+        return
+    marks = {item: item.get_closest_marker("sweep") for item in items}
+    only = [item for item, mark in marks.items() if mark and mark.kwargs.get("only")]
+    config.hook.pytest_deselected(items=only)
+    items[:] = [item for item in items if item not in only]
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig):
+    """Where the random numbers of a test begin that draws its own."""
+    return int(pytestconfig.option.hypothesis_seed) if pytestconfig.sweeping else 0
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +85,15 @@ def double_precision_and_a_seed():
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Small tensors gain nothing from more, and a child that was forked has one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -44,7 +116,10 @@ def server():
 def browser():
     options = f"--host-resolver-rules={OFFLINE}", "--disable-background-networking"
     with sync_playwright() as playwright:
-        chromium = launch(playwright, *options)
+        try:
+            chromium = launch(playwright, *options)
+        except SystemExit as error:  # which pytest would take for its own end
+            pytest.fail(str(error), pytrace=False)
         yield chromium
         chromium.close()
 

@@ -116,6 +116,41 @@ def test_a_nan_in_the_input_is_not_hidden(heads):
     assert attended[0, 0, 0].isnan().all()
 
 
+@pytest.fixture
+def shout(heads):
+    """Both functions on a hidden last position that holds these numbers."""
+
+    def shout(key=0.0, value=0.0):
+        keys, values = heads[1].clone(), heads[2].clone()
+        keys[..., -1, :], values[..., -1, :] = key, value
+        mask = torch.ones(T, S, dtype=torch.bool)
+        mask[:, -1] = False
+        explicit, _ = scaled_dot_product_attention(heads[0], keys, values, mask)
+        return explicit, fused_attention(heads[0], keys, values, mask)
+
+    return shout
+
+
+def test_what_is_hidden_has_no_say_as_long_as_it_is_finite(shout):
+    explicit, fused = shout()
+    for numbers in ({"key": 1e300}, {"key": -1e300}, {"value": 1e300}):
+        loud, fused_loud = shout(**numbers)
+        assert loud.equal(explicit)
+        assert fused_loud.equal(fused)
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_a_hidden_value_that_is_not_finite_gives_nan_and_a_key_does_in_the_kernel(
+    shout, number
+):
+    silent, _ = shout()
+    explicit, fused = shout(key=number)
+    assert explicit.equal(silent)
+    assert fused.isnan().all()
+    for attended in shout(value=number):
+        assert attended.isnan().all()
+
+
 def test_causal_attention_never_looks_ahead(attention):
     x = torch.randn(B, T, D_MODEL, requires_grad=True)
     attended = attention(x, x, x, causal_mask(T))

@@ -1,10 +1,12 @@
 """The build, on a small book of two chapters: what it executes, and how it fails."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 from book_files import ROOT
@@ -12,7 +14,9 @@ from bs4 import BeautifulSoup
 
 sys.path.append(str(ROOT / "scripts"))
 
-from build import digest
+from build import MODEL, digest
+
+ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
 class SmallBook:
@@ -59,21 +63,28 @@ class SmallBook:
         }
         self.write(f"book/{name}.ipynb", json.dumps(notebook))
 
-    def build(self):
-        """Return the exit status, what was printed, and the chapters executed."""
-        done = subprocess.run(
+    def start(self, **environment):
+        return subprocess.Popen(
             [sys.executable, self.root / "scripts" / "build.py"],
-            capture_output=True,
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             encoding="utf-8",
         )
-        printed = done.stdout + done.stderr
+
+    def build(self, **environment):
+        """Return the exit status, what was printed, and the chapters executed."""
+        done = self.start(**environment)
+        printed, _ = done.communicate()
         executed = re.findall(r"(\w+)\.ipynb: Executing notebook", printed)
         return done.returncode, printed, sorted(executed)
 
 
 @pytest.fixture
 def book(tmp_path):
-    return SmallBook(tmp_path)
+    root = tmp_path / "it's $HOME"
+    root.mkdir()
+    return SmallBook(root)
 
 
 def test_only_what_changed_is_executed(book):
@@ -95,7 +106,8 @@ def test_only_what_changed_is_executed(book):
     status, printed, executed = book.build()
     assert (status, executed) == (0, ["first", "second"]), printed
 
-    book.write("_build/inputs.json", "")  # cut off
+    (noted,) = (book.root / "_build").glob("inputs.*")
+    noted.write_bytes(b"[]\xff")
     status, printed, executed = book.build()
     assert (status, executed) == (0, ["first", "second"]), printed
 
@@ -136,3 +148,58 @@ def test_a_warning_fails_the_build_every_time(book):
         assert "undefined label: 'nowhere'" in end
         assert "second.ipynb" in end
         assert "stderr was found in the cell outputs" in end
+
+
+# -- What stops it ---------------------------------------------------------------------
+
+
+def test_a_kernel_that_dies_is_told_with_its_chapter_on_any_terminal(book):
+    book.chapter("zürich", "import os; os._exit(1)")
+    contents = "format: jb-book\nroot: book/intro\nchapters:\n  - file: book/zürich\n"
+    book.write("_toc.yml", contents)
+    status, printed, _ = book.build(**ASCII_ONLY)
+    assert status == 1, printed
+    end = printed[printed.index("book/z\\xfcrich was the last page that was begun:") :]
+    assert "DeadKernelError: Kernel died" in end
+    assert len(end.splitlines()) < 8
+
+
+def test_a_notebook_that_is_none_is_named(book):
+    book.write("book/first.ipynb", "no JSON")
+    status, printed, _ = book.build()
+    assert status == 1, printed
+    end = printed[printed.index("book/first was the last page that was begun:") :]
+    assert "Notebook does not appear to be JSON: 'no JSON'" in end
+    assert len(end.splitlines()) < 8
+
+
+def test_a_model_that_is_missing_is_named_with_the_chapters_that_load_it(book):
+    book.chapter("second", f"open('../{MODEL}/model.safetensors')")
+    status, printed, executed = book.build()
+    assert (status, executed) == (1, [])
+    assert f"{MODEL} is missing, and these chapters load it: second.\n" in printed
+    assert "The others run without it" in printed
+    assert (ROOT / MODEL).is_dir()
+
+
+def test_what_the_computer_refuses_is_told_in_a_line(book):
+    book.write("_build", "a file where the folder shall be")
+    status, printed, _ = book.build()
+    assert status == 1
+    assert printed.startswith("The book was not built: ")
+    assert len(printed.splitlines()) == 1
+
+
+def test_a_build_that_is_told_to_end_leaves_no_kernel_behind(book):
+    kernel = book.root / "kernel"
+    code = f"import os, time, pathlib\npathlib.Path({str(kernel)!r}).write_text("
+    book.chapter("first", f"{code}str(os.getpid()))\ntime.sleep(600)")
+    building = book.start()
+    while not (kernel.is_file() and kernel.read_text()):
+        assert building.poll() is None
+        time.sleep(0.1)
+    building.terminate()
+    printed, _ = building.communicate(timeout=60)  # until nobody could print any more
+    assert building.returncode == 143, printed
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(kernel.read_text()), 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 from torch import nn
 
 from transformer_lib.checkpoint import (
@@ -143,6 +143,87 @@ def test_a_missing_file_is_named(path, load):
         load(path)
 
 
+def test_the_same_tensors_and_words_make_the_same_bytes(path, model):
+    contents = set()
+    for _ in range(20):
+        save_model(path, model, a=1, b=[2.5], c="three")
+        contents.add(path.read_bytes())
+    assert len(contents) == 1
+
+
+def test_a_tensor_with_two_names_is_written_twice(path):
+    tensor = torch.randn(3, 5)
+    save_tensors(path, {"one": tensor, "other": tensor, "row": tensor[1]}, {})
+    found, _ = load_tensors(path)
+    assert torch.equal(found["one"], tensor)
+    assert torch.equal(found["other"], tensor)
+    assert torch.equal(found["row"], tensor[1])
+
+
+def test_a_byte_altered_anywhere_is_noticed(path, model):
+    save_model(path, model, seed=7)
+    whole = path.read_bytes()
+    rng = random.Random(0)
+    for place in rng.sample(range(len(whole)), 300):
+        altered = bytearray(whole)
+        altered[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(altered)
+        with pytest.raises(ValueError, match=path.name):
+            load_model(path)
+
+
+def test_other_words_about_the_same_numbers_are_noticed(path):
+    save_tensors(path, {"a": torch.ones(2)}, {"rate": 0.25})
+    path.write_bytes(path.read_bytes().replace(b"0.25", b"0.75"))
+    with pytest.raises(ValueError, match="is damaged: its SHA-256 must be "):
+        load_tensors(path)
+    save_tensors(path, {"a": torch.ones(2)}, {})
+    path.write_bytes(path.read_bytes().replace(b'"F64"', b'"I64"'))
+    with pytest.raises(ValueError, match="is damaged: its SHA-256 must be "):
+        load_tensors(path)
+
+
+def test_a_file_from_before_there_was_a_sum_can_be_read(path, model):
+    said = {"config": json.dumps(asdict(TIED)), "tokenizer": json.dumps("abc")}
+    path.write_bytes(save(weights_of(model), said))
+    assert load_tensors(path)[1] == {"config": asdict(TIED), "tokenizer": "abc"}
+    loaded = load_model(path)
+    for ours, theirs in zip(loaded.parameters(), model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"config": "{"},
+        {"config": "[" * 100_000},
+        {"checked": "5"},
+        {"checked": "{}"},
+        {"checked": '{"about": [], "sha256": "abc"}'},
+        {"checked": '{"about": {}, "sha256": 5}'},
+        {"checked": '{"about": ' + '{"a":' * 900 + "1" + "}" * 900 + ', "sha256": ""}'},
+    ],
+)
+def test_words_that_nobody_wrote_so_are_refused(path, said):
+    path.write_bytes(save({"a": torch.ones(1)}, said))
+    with pytest.raises(ValueError, match=f"{path.name} is (not a whole|damaged)"):
+        load_tensors(path)
+
+
+def test_a_file_that_cannot_be_read_is_not_called_missing(path, model, monkeypatch):
+    save_model(path, model)
+
+    def read_bytes(self):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", read_bytes)
+        with pytest.raises(PermissionError, match=f"Permission denied: .*{path.name}"):
+            load_model(path)
+    with pytest.raises(IsADirectoryError, match=path.parent.name):
+        load_model(path.parent)
+
+
 # -- Models ----------------------------------------------------------------------------
 
 
@@ -177,7 +258,7 @@ def test_a_shared_table_is_written_once_and_stays_shared(path, model):
     )
     loaded = load_model(path)
     assert loaded.output.weight is loaded.tgt_embedding.table.weight
-    assert loaded.src_embedding.table is loaded.tgt_embedding.table
+    assert loaded.src_embedding.table.weight is loaded.tgt_embedding.table.weight
 
 
 def test_what_else_was_said_is_kept_beside_the_configuration(path, model):
@@ -204,10 +285,22 @@ def test_a_file_without_a_configuration_holds_no_model(path):
     [
         (asdict(TIED) | {"rotary": True}, "rotary"),
         (asdict(TIED) | {"num_heads": 4}, "got 6 and 4"),
-        (asdict(TIED) | {"d_model": "6"}, "'str'"),
+        (asdict(TIED) | {"d_model": "6"}, r"config\.d_model must be int, got '6'"),
         (asdict(TIED) | {"activation": "swiglu"}, "silu, got swiglu"),
+        (
+            asdict(TIED) | {"num_heads": True},
+            r"config\.num_heads must be int, got True",
+        ),
+        (asdict(TIED) | {"norm_first": 1}, r"config\.norm_first must be bool, got 1"),
+        (asdict(TIED) | {"max_len": 10**15}, "memory"),
+        (asdict(TIED) | {"max_len": 10**30}, "int too big"),
+        (asdict(TIED) | {"d_model": 10**15}, "d_model must be at most .* got 1000000"),
+        (
+            asdict(TIED) | {"num_layers": 10**9},
+            "num_layers must be at most .* got 1000",
+        ),
         ({}, "src_vocab_size"),
-        (5, "int"),
+        (5, "TransformerConfig, got 5"),
     ],
 )
 def test_a_configuration_that_is_not_known_is_refused(path, model, config, named):
@@ -315,7 +408,8 @@ def test_metadata_is_plain_json(path, model):
     save_model(path, model)
     raw = path.read_bytes()
     header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-    assert json.loads(header["__metadata__"]["config"]) == asdict(TIED)
+    (said,) = header["__metadata__"].values()
+    assert json.loads(said)["about"] == {"config": asdict(TIED)}
 
 
 def test_a_file_that_says_nothing_about_its_tensors_can_be_read(path):

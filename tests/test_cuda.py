@@ -9,8 +9,9 @@ import torch
 from transformer_lib.data.batching import token_batches
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.precision import autocast, checkpoint_layers
 from transformer_lib.training import TrainingConfig, evaluate, train
-from transformer_lib.translation.__main__ import main
+from transformer_lib.translation.command import main
 from transformer_lib.translation.run import read_record
 from transformer_lib.translation.translator import Translator
 
@@ -74,9 +75,11 @@ def test_it_decodes_as_on_the_cpu_with_and_without_the_cache(decode):
     assert written("cuda", False) == expected
 
 
-@pytest.mark.parametrize("bf16", [False, True])
-def test_a_run_that_was_stopped_comes_to_the_same_losses_up_to_rounding(tmp_path, bf16):
-    config = replace(CONFIG, bf16=bf16)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_a_run_that_was_stopped_comes_to_the_same_losses_up_to_rounding(
+    tmp_path, precision
+):
+    config = replace(CONFIG, precision=precision)
     whole = train(new_model().cuda(), batches, VALIDATION, config)
     train(
         new_model().cuda(),
@@ -90,24 +93,41 @@ def test_a_run_that_was_stopped_comes_to_the_same_losses_up_to_rounding(tmp_path
     resumed = train(model, batches, VALIDATION, config, folder=tmp_path)
     assert [e.step for e in resumed] == [e.step for e in whole]
     for ours, theirs in zip(resumed, whole, strict=True):
-        assert ours.loss == pytest.approx(theirs.loss, rel=0.02 if bf16 else 2e-3)
+        rounding = 2e-3 if precision == "float32" else 0.02
+        assert ours.loss == pytest.approx(theirs.loss, rel=rounding)
 
 
-def test_bfloat16_learns_what_single_precision_learns():
+def test_short_numbers_learn_what_single_precision_learns():
     losses = {}
-    for bf16 in (False, True):
+    for precision in ("float32", "bfloat16", "float16"):
         model = new_model().cuda()
-        train(model, batches, VALIDATION, replace(CONFIG, bf16=bf16))
+        train(model, batches, VALIDATION, replace(CONFIG, precision=precision))
         assert all(p.dtype == torch.float32 for p in model.parameters())
-        losses[bf16], _ = evaluate(model, VALIDATION)
-    assert losses[True] == pytest.approx(losses[False], rel=0.05)
+        losses[precision], _ = evaluate(model, VALIDATION)
+    assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.05)
+    assert losses["float16"] == pytest.approx(losses["float32"], rel=0.05)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_checkpointed_layers_have_the_gradients_of_ordinary_ones(precision):
+    gradients = []
+    for enabled in (False, True):
+        model = new_model().cuda()
+        torch.manual_seed(1)
+        batch = VALIDATION[0].to("cuda")
+        with autocast(batch.src.device, precision), checkpoint_layers(model, enabled):
+            logits = model(batch.src, batch.tgt)
+        logits.float().square().mean().backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-4)
 
 
 def test_the_command_takes_the_gpu_and_its_model_runs_on_the_cpu(tmp_path, capsys):
     folder = str(tmp_path / "run")
     assert main(["train", "--epochs", "1", "--output", folder]) == 0
     record = read_record(folder)
-    assert record["bf16"] is True
+    assert record["precision"] == "bfloat16"
     assert record["device"] == torch.cuda.get_device_name()
     assert main(["train", "--epochs", "2", "--output", folder]) == 0
     assert "Going on with the run" in capsys.readouterr().err

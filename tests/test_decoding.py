@@ -1,6 +1,10 @@
 import math
+import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import product
+from threading import Event
 
 import pytest
 import torch
@@ -12,11 +16,13 @@ from transformer_lib.decoding import (
     beam_search,
     extend,
     greedy_decode,
+    inference,
     length_limits,
     length_penalty,
     next_probabilities,
     sample,
 )
+from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
 
@@ -162,6 +168,30 @@ def test_the_model_decodes_without_dropout_and_keeps_its_mode(model, src):
     assert [module.training for module in model.modules()] == before
 
 
+@pytest.mark.parametrize("other_one", [lambda model: model, FastDecoder])
+def test_threads_may_decode_at_a_time_and_the_last_one_restores_the_mode(
+    model, src, other_one
+):
+    model.train()
+    decoding, go_on = Event(), Event()
+
+    def wait(step):
+        decoding.set()
+        go_on.wait(60)
+        seen.append(model.training)
+
+    seen = []
+    with ThreadPoolExecutor() as pool:
+        with inference(model):
+            search = partial(beam_search, **IDS, max_len=2, on_step=wait)
+            other = pool.submit(search, other_one(model), src)
+            decoding.wait(60)
+        go_on.set()
+        other.result()
+    assert seen == [False, False]
+    assert all(module.training for module in model.modules())
+
+
 @pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])
 def test_however_it_decodes_dropout_and_gradients_are_off(model, src, decode):
     seen = set()
@@ -192,6 +222,15 @@ def test_impossible_limits_and_models_are_refused(model, src):
         greedy_decode(model, src, **IDS, max_len=MAX_LEN + 1)
     with pytest.raises(ValueError, match=r"src must be None, got .*: decoder-only"):
         greedy_decode(Transformer(replace(CONFIG, src_vocab_size=None)), src, **IDS)
+
+
+@pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_translation_cannot_begin_with_padding(src, decode, use_cache):
+    model = Transformer(replace(CONFIG, pad_id=7))
+    expected = "bos_id must differ from the model's pad_id, got 7 and 7"
+    with pytest.raises(ValueError, match=expected):
+        decode(model, src, bos_id=7, eos_id=EOS, use_cache=use_cache)
 
 
 # -- Beam search ---------------------------------------------------------------------
@@ -330,6 +369,12 @@ def test_every_step_is_reported(model, src):
             assert all(len(h.tokens) == length - 1 for h in step if h.ended)
 
 
+def test_where_only_eos_can_be_written_the_search_ends_at_once(src):
+    model = Transformer(replace(CONFIG, tgt_vocab_size=2))
+    for found in beam_search(model, src, bos_id=1, eos_id=1):
+        assert found == [([], 0.0, 0.0, True)]
+
+
 def test_an_impossible_beam_is_refused(model, src):
     with pytest.raises(ValueError, match="beam_size must be at least 1, got 0"):
         beam_search(model, src, **IDS, beam_size=0)
@@ -344,7 +389,7 @@ def test_an_impossible_beam_is_refused(model, src):
 
 
 @pytest.mark.parametrize(
-    "options", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-9}]
+    "options", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-9}]
 )
 def test_sampling_that_leaves_no_choice_is_greedy_decoding(model, src, options):
     assert sample(model, src, **IDS, **options) == greedy_decode(model, src, **IDS)
@@ -398,14 +443,25 @@ def test_equally_likely_tokens_are_kept_together():
 
 
 def test_sampling_options_out_of_range_are_refused(model, src):
-    for temperature in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match=f"above 0 and finite, got {temperature}"):
+    for temperature in (0.0, -1.0, 1e-10, 1.1e9, math.nan, math.inf):
+        expected = re.escape(f"in [1e-9, 1e9], got {temperature}")
+        with pytest.raises(ValueError, match=expected):
             sample(model, src, **IDS, temperature=temperature)
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
         sample(model, src, **IDS, top_k=0)
-    for top_p in (0.0, 1.5):
-        with pytest.raises(ValueError, match=rf"in \(0, 1\], got {top_p}"):
+    for top_p in (0.0, 9e-7, 1.5, math.nan):
+        with pytest.raises(ValueError, match=rf"in \[1e-6, 1\], got {top_p}"):
             sample(model, src, **IDS, top_p=top_p)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_the_coldest_and_the_hottest_and_the_narrowest_draw_give_no_nan(dtype):
+    logits = torch.tensor([[8.0, -math.inf, 3.0, 1.0]], dtype=dtype)
+    first = torch.tensor([[1.0, 0, 0, 0]], dtype=dtype)
+    assert_close(next_probabilities(logits, temperature=1e-9), first)
+    assert_close(next_probabilities(logits, top_p=1e-6), first)
+    third = torch.tensor([[1 / 3, 0, 1 / 3, 1 / 3]], dtype=dtype)
+    assert_close(next_probabilities(logits, temperature=1e9), third)
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])

@@ -15,12 +15,14 @@ from transformer_lib.data.batching import make_batch
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.schedule import warmup_rate
+from transformer_lib.translation.corpus import Corpus
 
 FOLDER = Path(__file__).parents[1] / "experiments"
 sys.path.append(str(FOLDER))  # the scripts import their neighbours
 
 import ablations  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
+import precision  # noqa: E402
 import silence  # noqa: E402
 import toys  # noqa: E402
 from tables import add, read  # noqa: E402
@@ -453,3 +455,27 @@ def test_a_run_that_fails_or_is_killed_is_no_success(monkeypatch, ended, status)
 
     monkeypatch.setattr(side_by_side.subprocess, "Popen", Process)
     assert side_by_side.main(Path("runs"), ["seed-1", "seed-2", "seed-3"]) == status
+
+
+# Precision
+
+
+def test_a_run_in_each_precision_gives_a_row_of_the_table(tmp_path, monkeypatch):
+    texts = {}
+    for split, count in (("train", 40), ("validation", 4)):
+        lines = "".join(f"der {'rote ' * (i % 5)}Hund\n" for i in range(count))
+        (tmp_path / split).write_text(lines, encoding="utf-8")
+        texts[split] = [str(tmp_path / split)] * 2
+    monkeypatch.setattr(precision, "Corpus", lambda: Corpus(files=texts))
+    monkeypatch.setattr(precision, "TABLE", tmp_path / "precision.csv")
+    small = {"vocab_size": 300, "d_model": 8, "epochs": 2, "cooldown": 0}
+    preset = precision.PRESETS["grammar"] | small | {"warmup_steps": 4}
+    monkeypatch.setitem(precision.PRESETS, "grammar", preset)
+    torch.set_default_dtype(torch.float32)  # autocast leaves float64 as it is
+    for _ in range(2):  # the second time there is nothing to do
+        precision.main(tmp_path / "runs", [1])
+        rows = read(tmp_path / "precision.csv")
+        assert [row["precision"] for row in rows] == list(precision.PRECISIONS)
+    assert [float(row["factor"]) for row in rows] == [1, 1, 2**16]
+    assert len({row["loss"] for row in rows}) == 3
+    assert rows[0].keys() == read(FOLDER / "precision.csv")[0].keys()

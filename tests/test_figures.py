@@ -22,10 +22,11 @@ from transformer_lib.plotting import (
     plot_numbers,
     use_book_style,
 )
+from transformer_lib.svg import inline
 
 sys.path.append(str(ROOT / "_ext"))
 
-from figures import inline, picture
+from figures import picture
 
 HEX = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
 

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from transformer_lib.files import whole_file, write_csv, write_json
+from transformer_lib.files import sole_use, whole_file, write_csv, write_json
 
 
 def names(folder):
@@ -97,6 +97,97 @@ def test_what_a_killed_process_left_is_written_over(tmp_path):
         unfinished.write_text("new")
     assert names(tmp_path) == ["file"]
     assert path.read_text() == "new"
+
+
+def test_a_link_that_lies_in_wait_is_not_written_through(tmp_path):
+    victim, path = tmp_path / "victim", tmp_path / "file"
+    victim.write_text("precious")
+    (tmp_path / ".file.unfinished").symlink_to(victim)
+    with whole_file(path) as unfinished:
+        unfinished.write_text("new")
+    assert victim.read_text() == "precious"
+    assert path.read_text() == "new"
+    assert not path.is_symlink()
+    assert names(tmp_path) == ["file", "victim"]
+
+
+# -- One process at a time -------------------------------------------------------------
+
+
+def another_process_with(folder):
+    """Start a process that has the folder; return its number."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with sole_use(folder):
+                os.write(writer, b"!")
+                signal.pause()
+        finally:
+            os._exit(1)
+    os.close(writer)
+    assert os.read(reader, 1) == b"!"
+    os.close(reader)
+    return child
+
+
+def test_a_second_process_is_told_that_the_folder_is_in_use(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    child = another_process_with(folder)
+    try:
+        with (
+            pytest.raises(ValueError, match=f"{folder} is in use: another process"),
+            sole_use(str(folder)),
+        ):
+            pytest.fail("both are in")
+        with sole_use(tmp_path):  # another folder
+            pass
+        with whole_file(folder / "file") as unfinished:  # it only keeps out who asks
+            unfinished.write_text("new")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    for _ in range(2):  # what was killed, and what has ended, is not in the way
+        with sole_use(folder):
+            assert names(folder) == [".lock", "file"]
+
+
+def test_who_has_a_folder_may_ask_again_under_any_of_its_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with sole_use(tmp_path / "folder"):
+        with sole_use("folder"):
+            pass
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:  # still in use after the inner one has ended
+            try:
+                with sole_use("folder"):
+                    pass
+            except ValueError:
+                os.write(writer, b"in use")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(writer)
+        assert os.read(reader, 10) == b"in use"
+        os.close(reader)
+
+
+def test_an_error_gives_the_folder_back(tmp_path):
+    with pytest.raises(KeyboardInterrupt), sole_use(tmp_path):
+        raise KeyboardInterrupt
+    child = another_process_with(tmp_path)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_no_folder_is_nobodys(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with sole_use(None), sole_use(None):
+        assert names(tmp_path) == []
+
+
+# -- Tables and records ----------------------------------------------------------------
 
 
 def test_the_file_may_be_read_by_whom_the_umask_says(tmp_path):

@@ -1,18 +1,23 @@
-"""The controls in a real JupyterLab, which takes keys for itself wherever it may."""
+"""Controls and panels in a real JupyterLab, which takes keys wherever it may."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import pytest
+from book_files import BOOK, ROOT, read_notebook, source
 from nbformat.sign import NotebookNotary, SQLiteSignatureStore
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
+from test_accessibility import AXE
 from test_widget_beam import STEPS, pieces
 
 from transformer_lib.widgets.beam import beam_control
@@ -32,31 +37,49 @@ OPTIONS = [
 ]
 
 
-def save(controls, folder, data):
-    """Save a notebook that shows the controls and is trusted: its scripts may run."""
-    cells = [
-        new_code_cell(
-            "...",
-            outputs=[
-                new_output("display_data", data={"text/html": control._repr_html_()})
-            ],
+class Lab(NamedTuple):
+    """A JupyterLab that runs: its address, its notebooks, and where it trusts some."""
+
+    address: str
+    books: Path
+    data: Path
+
+    def save(self, name, cells):
+        """Save a notebook."""
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        (self.books / name).parent.mkdir(exist_ok=True)
+        nbformat.write(notebook, self.books / name)
+
+    def trust(self, name):
+        """Let the scripts in a notebook's outputs run."""
+        notary = NotebookNotary(
+            data_dir=str(self.data),
+            store_factory=lambda: SQLiteSignatureStore(
+                str(self.data / "nbsignatures.db")
+            ),
         )
-        for control in controls
-    ]
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(notebook, folder / "controls.ipynb")
-    notary = NotebookNotary(
-        data_dir=str(data),
-        store_factory=lambda: SQLiteSignatureStore(str(data / "nbsignatures.db")),
-    )
-    notary.sign(nbformat.read(folder / "controls.ipynb", as_version=4))
-    notary.store.close()
+        notary.sign(nbformat.read(self.books / name, as_version=4))
+        notary.store.close()
+
+    def open(self, browser, name):
+        """Open a notebook in a new tab, and wait until it has a kernel."""
+        tab = browser.new_page(viewport={"width": 1200, "height": 1600})
+        tab.set_default_timeout(1000 * SECONDS)
+        with tab.expect_websocket(lambda socket: "/channels" in socket.url):
+            tab.goto(f"{self.address}/lab/tree/{name}?reset")
+        tab.locator(".jp-NotebookPanel-toolbar").wait_for()
+        return tab
+
+
+def shown(control):
+    html = {"text/html": control._repr_html_()}
+    return new_code_cell("...", outputs=[new_output("display_data", data=html)])
 
 
 @pytest.fixture
 def lab(tmp_path):
-    """A JupyterLab of its own; its address, its notebooks' folder, and its data."""
+    """A JupyterLab of its own."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -64,15 +87,6 @@ def lab(tmp_path):
     for folder in folders.values():
         folder.mkdir(mode=0o700)
     own = {f"JUPYTER_{name.upper()}_DIR": str(path) for name, path in folders.items()}
-    save(
-        [
-            softmax_control(["a", "b"], [1.0, 2.0], d_k=4),
-            mask_control(["a b", "c"], ["d e", "f"]),
-            beam_control(STEPS, pieces),
-        ],
-        folders["books"],
-        folders["data"],
-    )
     books = f"--ServerApp.root_dir={folders['books']}"
     options = [*OPTIONS, f"--port={port}", books]
     log = (tmp_path / "log").open("w")
@@ -83,10 +97,12 @@ def lab(tmp_path):
         stderr=log,
     )
     address = f"http://127.0.0.1:{port}"
+    expect.set_options(timeout=1000 * SECONDS)
     try:
         wait_for(f"{address}/api", server)
-        yield address
+        yield Lab(address, folders["books"], folders["data"])
     finally:
+        expect.set_options(timeout=5000)
         stop(server)
         log.close()
 
@@ -113,9 +129,14 @@ def wait_for(address, server):
 
 
 def test_the_keys_of_a_control_reach_it_in_jupyterlab(lab, browser):
-    tab = browser.new_page(viewport={"width": 1200, "height": 1600})
-    tab.set_default_timeout(1000 * SECONDS)
-    tab.goto(f"{lab}/lab/tree/controls.ipynb?reset")
+    controls = [
+        softmax_control(["a", "b"], [1.0, 2.0], d_k=4),
+        mask_control(["a b", "c"], ["d e", "f"]),
+        beam_control(STEPS, pieces),
+    ]
+    lab.save("controls.ipynb", list(map(shown, controls)))
+    lab.trust("controls.ipynb")
+    tab = lab.open(browser, "controls.ipynb")
     softmax, masks, beam = (
         tab.locator(f".control[data-control={name}].c-live")
         for name in ("softmax", "masks", "beam")
@@ -147,4 +168,104 @@ def test_the_keys_of_a_control_reach_it_in_jupyterlab(lab, browser):
     beam.get_by_role("button", name="Next").focus()
     tab.keyboard.press("Enter")
     expect(told).to_contain_text("Step 3")
+    tab.close()
+
+
+# -- Panels: a kernel answers ----------------------------------------------------------
+
+FIND = """async () => {
+  const found = await axe.run(".jp-OutputArea-output", {resultTypes: ["violations"]});
+  return found.violations
+    .filter(({impact}) => ["serious", "critical"].includes(impact))
+    .flatMap(({id, nodes}) => nodes.map(({target}) => `${id}: ${target.join(" ")}`));
+}"""
+
+
+class Panel:
+    """A panel in a tab. What is out of sight JupyterLab takes out of the roles."""
+
+    def __init__(self, tab, title):
+        self.keyboard = tab.keyboard
+        self.section = tab.locator(f'section.control[aria-label="{title}"]')
+        self.says = self.section.locator("> .c-says")
+        self.wrong = self.section.locator("> .c-wrong")
+        self.section.scroll_into_view_if_needed()
+
+    def move(self, name, *keys):
+        """Press keys on an input, which keeps the focus whatever is drawn anew."""
+        found = self.section.get_by_label(name).first
+        found.focus()
+        for key in keys:
+            self.keyboard.press(key)
+            expect(found).to_be_focused()
+
+    def press(self, name):
+        self.section.get_by_role("button", name=name, exact=True).click()
+
+
+def test_every_panel_runs_the_real_code_in_jupyterlab(lab, browser):
+    cells = read_notebook(BOOK / "b_laboratory.ipynb")["cells"]
+    code = [source(cell) for cell in cells if cell["cell_type"] == "code"]
+    plain = [text for text in code if "interactive_output" not in text]
+    lab.save("book/laboratory.ipynb", list(map(new_code_cell, plain)))
+    for folder in ("models", "experiments"):
+        (lab.books / folder).symlink_to(ROOT / folder)
+    tab = lab.open(browser, "book/laboratory.ipynb")
+    tab.get_by_role("menuitem", name="Run", exact=True).click()
+    tab.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+    panel = Panel(tab, "Attention laboratory")
+    expect(panel.says).to_contain_text("looks most at “the”, with 0.30")
+    panel.move("temperature", "ArrowLeft")
+    expect(panel.says).not_to_contain_text("with 0.30")
+    expect(panel.section.locator("svg[role=img]")).to_have_count(2)
+    panel.move("heads", "ArrowRight")
+    expect(panel.wrong).to_have_text(
+        "d_model must be divisible by num_heads, got 16 and 3"
+    )
+    expect(panel.section.locator("svg[role=img]")).to_have_count(0)
+    panel.move("heads", "ArrowRight")
+    expect(panel.wrong).to_have_text("")
+    expect(panel.section.locator("[data-walk]")).to_contain_text("1 × 4 × 6 × 4")
+
+    panel = Panel(tab, "What if?")
+    expect(panel.says).to_contain_text("became")
+    panel.move("times", *["ArrowRight"] * 4)
+    expect(panel.says).to_have_text("Not a word has changed.")
+    panel.section.get_by_label("English").fill("")
+    expect(panel.wrong).to_have_text("the sentence must have 1 to 60 tokens, got 0")
+
+    panel = Panel(tab, "Decoding laboratory")
+    panel.move("temperature", "Home")
+    expect(panel.says).to_contain_text("like the beam's: 5")
+    panel = Panel(tab, "Positions")
+    panel.move("compare with position", "ArrowRight")
+    expect(panel.says).to_contain_text("Most like position 20")
+    panel = Panel(tab, "Masks")
+    panel.move("causal", "Space")
+    expect(panel.says).to_contain_text("24 of 36 pairs")
+    panel = Panel(tab, "The paper's schedule")
+    panel.move("warm-up", "ArrowRight")
+    expect(panel.says).to_contain_text("at update 400")
+
+    panel = Panel(tab, "Training laboratory")
+    expect(panel.says).to_contain_text("The next new run: post-norm, warm-up 0, seed 2")
+    panel.move("warm-up", "End")
+    panel.move("layers", "Home")
+    expect(panel.says).to_contain_text("post-norm, warm-up 200, num_layers 1, seed 2")
+    panel.press("Start a new run")
+    rows = panel.section.locator("table.c-rows tr")
+    updates = rows.nth(3).locator("td").nth(1)
+    expect(updates).to_have_text(re.compile("[1-9]"))
+    panel.press("Stop")
+    expect(panel.says).to_contain_text("Stopped after")
+    stopped = updates.inner_text()
+    panel.press("Go on")
+    expect(panel.says).to_contain_text("Training: post-norm, warm-up 200")
+    expect(updates).not_to_have_text(stopped)
+    panel.press("Stop")
+    expect(panel.says).to_contain_text("Stopped after")
+
+    tab.add_script_tag(path=AXE)
+    assert tab.evaluate(FIND) == []
     tab.close()

@@ -38,6 +38,25 @@ def test_the_loss_and_its_gradient_agree_with_torch(logits, targets, smoothing):
     )
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_banned_token_costs_what_torch_says(logits, targets, smoothing):
+    with torch.no_grad():
+        logits[..., PAD] = -math.inf
+    ours = label_smoothed_loss(logits, targets, PAD, smoothing)
+    theirs = F.cross_entropy(
+        logits.flatten(0, 1),
+        targets.flatten(),
+        ignore_index=PAD,
+        label_smoothing=smoothing,
+        reduction="sum",
+    )
+    assert ours.isfinite() == (smoothing == 0)
+    torch.testing.assert_close(ours, theirs)
+    gradients = [torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs)]
+    torch.testing.assert_close(*gradients)
+    assert gradients[0].isfinite().all()
+
+
 def test_a_tenth_is_smoothed_unless_told_otherwise(logits, targets):
     expected = label_smoothed_loss(logits, targets, PAD, 0.1)
     assert torch.equal(label_smoothed_loss(logits, targets, PAD), expected)

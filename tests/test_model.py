@@ -1,3 +1,5 @@
+import pickle
+from copy import deepcopy
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
@@ -112,6 +114,41 @@ def test_tables_are_shared_and_tied_as_the_config_says(share, tie):
     deviation = {"rel": 0.2}
     assert target.std().item() == pytest.approx(config.d_model**-0.5, **deviation)
     assert output.shape == (TGT, config.d_model)
+
+
+def test_a_call_with_other_weights_leaves_shared_tables_as_they_were(tgt):
+    config = replace(CONFIG, src_vocab_size=TGT, share_embeddings=True, tie_output=True)
+    model, other = build(config), build(config)
+    before = model(tgt, tgt)
+    called = torch.func.functional_call(
+        model, dict(other.named_parameters()), (tgt, tgt)
+    )
+    assert_close(called, other(tgt, tgt))
+    assert torch.equal(model(tgt, tgt), before)
+    assert isinstance(model.src_embedding.table.weight, nn.Parameter)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        deepcopy,
+        lambda model: model.to(torch.bfloat16),
+        lambda model: pickle.loads(pickle.dumps(model)),
+    ],
+    ids=["deepcopy", "to", "pickle"],
+)
+def test_shared_tables_stay_one_parameter(change):
+    config = replace(CONFIG, src_vocab_size=TGT, share_embeddings=True, tie_output=True)
+    model = Transformer(config)
+    names = [name for name, _ in model.named_parameters()]
+    keys = model.state_dict().keys()
+    changed = change(model)
+    assert changed.src_embedding.table.weight is changed.output.weight
+    assert changed.tgt_embedding.table.weight is changed.output.weight
+    assert [name for name, _ in changed.named_parameters()] == names
+    assert names[0] == "src_embedding.table.weight"
+    assert changed.state_dict().keys() == keys
+    assert keys - set(names) == {"tgt_embedding.table.weight", "output.weight"}
 
 
 @pytest.mark.parametrize("tie", [False, True])

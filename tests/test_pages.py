@@ -37,6 +37,8 @@ CORE = [
     "cache",
     "decoding",
     "training_run",
+    "flash_attention",  # triton_attention is followed, too, where there is Triton
+    "fast_decoder",
 ]
 WIDE, NARROW = 1400, 400
 SOURCES = [f"book/{path.stem}.html" for path in [*NOTEBOOKS, *BOOK.glob("*.md")]]
@@ -111,6 +113,21 @@ def test_each_fold_of_a_chapter_is_a_closed_one_on_its_page(path):
     assert len(folds) == len(wanted)
     assert not [fold for fold in folds if fold.has_attr("open")]
     assert all(fold.select("summary > :is(h2, h3, h4, h5)") for fold in folds)
+
+
+def test_no_page_shows_or_carries_what_only_a_kernel_can_move(page):
+    text = page.read_text(encoding="utf-8")
+    assert "VBox(children" not in text
+    assert "jupyter.widget" not in text
+
+
+def test_a_panel_adds_less_than_20_kb_to_its_page():
+    panels = soup(built(HTML / "book" / "b_laboratory.html")).select(".c-still")
+    assert panels
+    for panel in panels:
+        assert not panel.select(".c-wrong"), "it could not even start"
+        assert len(gzip.compress(str(panel).encode(), 6)) < 20_000, panel["aria-label"]
+        assert len(panel.select("style")) <= len(panel.select("[data-walk], .control"))
 
 
 def local_targets(path):

@@ -127,3 +127,10 @@ def test_a_width_below_zero_has_no_table_and_a_width_of_zero_no_encoding():
         sinusoidal_table(MAX_LEN, -2)
     with pytest.raises(ValueError, match="d_model must be at least 1, got 0"):
         PositionalEncoding(0, MAX_LEN)
+
+
+@pytest.mark.parametrize("width", [1, D_MODEL + 1])
+def test_vectors_of_another_width_are_refused_and_not_spread(width):
+    encoding = PositionalEncoding(D_MODEL, MAX_LEN)
+    with pytest.raises(ValueError, match=f"x must be {D_MODEL} wide, got {width}"):
+        encoding(torch.zeros(B, 1, width))

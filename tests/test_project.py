@@ -2,13 +2,16 @@
 
 import ast
 import re
+import signal
 import subprocess
 import tomllib
 
 import pytest
 from book_files import BOOK, NOTEBOOKS, ROOT
 
-PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9.]*")
+PIN = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][A-Za-z0-9.]*(; [a-z_]+ == \"\w+\")?"
+)
 MACHINE = re.compile(
     r"(?<![\w.:/])/(?:home|Users|root|tmp|work|mnt)/|\b[A-Z]:\\\\?Users"
 )
@@ -129,3 +132,8 @@ def test_a_circle_of_imports_is_found_however_it_is_written(way):
     assert (
         circle(imports({"p": "", "p.a": "import p.b, re", "p.b": "import p"})) == set()
     )
+
+
+def test_tests_that_are_told_to_end_end_what_they_started():
+    with pytest.raises(KeyboardInterrupt):  # and so every fixture ends in order
+        signal.raise_signal(signal.SIGTERM)

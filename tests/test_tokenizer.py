@@ -193,8 +193,9 @@ def test_the_order_of_the_texts_does_not_matter(tokenizer):
     assert Tokenizer.train(TEXTS[::-1], VOCAB_SIZE).to_json() == tokenizer.to_json()
 
 
-def test_few_texts_make_a_smaller_vocabulary_than_allowed():
-    tokenizer = Tokenizer.train(["ab"], 10_000)
+@pytest.mark.parametrize("vocab_size", [10_000, 10**10, 10**30])
+def test_few_texts_make_a_smaller_vocabulary_than_allowed(vocab_size):
+    tokenizer = Tokenizer.train(iter(["ab"]), vocab_size)
     assert tokenizer.vocab_size == SMALLEST + 2
     assert tokenizer.pieces([SMALLEST, SMALLEST + 1]) == ["ab", "▁ab"]
 

@@ -54,6 +54,13 @@ def test_the_result_is_that_of_the_call_and_so_are_the_random_numbers():
     assert torch.equal(torch.rand(T), after)
 
 
+def test_an_argument_may_be_named_call():
+    def ring(call):
+        return call
+
+    assert made(trace(ring, call=3), "return") == {"returned": "3"}
+
+
 def test_arguments_are_what_the_def_makes_without_self():
     class Thing:
         def method(self, x, *args, y=3, **kwargs):
@@ -796,6 +803,35 @@ def test_a_tracer_that_was_there_sees_what_it_would_have_seen(tracer, also):
     assert restored
 
 
+@pytest.mark.parametrize(
+    "tracer", [PythonTracer, TracerThatTakesTheHookBack, CallTracer]
+)
+def test_a_walk_may_run_within_a_walk_and_within_that(tracer):
+    runs = {}
+
+    def inner():
+        runs["innermost"] = trace(add_up, 3, also=[half])
+        return half(5)
+
+    def outer():
+        runs["inner"] = trace(inner, also=[half])
+        total = add_up(4)
+        return total
+
+    def walk_all():
+        runs["outer"] = trace(outer, also=[inner, add_up])
+
+    walked, restored = seen_by(tracer, walk_all)
+    assert restored
+    assert record(runs["innermost"], "total +=").times == 3
+    assert made(runs["inner"], "return") == {"returned": "2.5"}
+    assert runs["inner"].also[0].records[1].times == 1
+    assert made(runs["outer"], "total =") == {"total": "3.0"}
+    assert [part.records[-1].times for part in runs["outer"].also] == [1, 1]
+    alone, _ = seen_by(tracer, lambda: (add_up(3), half(5), add_up(4)))
+    assert walked == alone
+
+
 def test_a_debugger_that_is_told_to_continue_stays_out_of_the_way():
     lines = []
 
@@ -889,6 +925,14 @@ def test_an_exception_from_below_is_marked_on_the_line_that_called():
 def test_an_exception_that_does_not_come_is_an_error():
     with pytest.raises(RuntimeError, match="half was to raise ValueError and did not"):
         trace(half, 3, raises=ValueError)
+
+
+def test_one_of_several_exceptions_may_be_asked_for():
+    kinds = (ValueError, TypeError)
+    assert isinstance(trace(half, "x", raises=kinds).error, TypeError)
+    expected = "half was to raise ValueError or TypeError and did not"
+    with pytest.raises(RuntimeError, match=expected):
+        trace(half, 3, raises=kinds)
 
 
 def test_another_exception_than_expected_goes_through():

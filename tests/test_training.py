@@ -14,11 +14,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from transformer_lib import training
+from transformer_lib import training, training_run
 from transformer_lib.checkpoint import load_tensors, save_model, save_tensors
 from transformer_lib.data.batching import make_batch, token_batches
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.precision import LossScaler
 from transformer_lib.schedule import warmup_rate
 from transformer_lib.training import evaluate, train, train_step
 from transformer_lib.training_run import Epoch, TrainingConfig
@@ -206,17 +207,143 @@ def test_a_gradient_that_is_not_finite_costs_neither_weights_nor_state(tmp_path,
     assert (tmp_path / "training.safetensors").read_bytes() == saved
 
 
-def test_in_bf16_the_loss_is_nearly_the_same_and_the_weights_keep_their_dtype():
+def test_an_epoch_that_loses_the_weights_is_not_kept(tmp_path, monkeypatch):
+    def lose(record):
+        monkeypatch.setattr(training, "warmup_rate", lambda *_: math.inf)
+
+    with pytest.raises(ValueError, match="validation_loss must be finite, got nan"):
+        run(tmp_path, batches=lambda _: VALIDATION[:1], on_epoch=lose)
+    tensors, about = load_tensors(tmp_path / STATE)
+    assert len(about["history"]) == 1
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
+
+
+@pytest.mark.parametrize("short", ["bfloat16", "float16"])
+def test_in_short_types_the_loss_is_nearly_the_same_and_weights_keep_theirs(short):
     results = []
-    for bf16 in (False, True):
+    for precision in ("float32", short):
         model = new_model(replace(MODEL, dropout=0.0)).float()
-        step = train_step(
-            model, adam(model), VALIDATION, 0.01, replace(CONFIG, bf16=bf16)
-        )
+        config = replace(CONFIG, precision=precision)
+        step = train_step(model, adam(model), VALIDATION, 0.01, config)
         results.append(step[0])
         assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert results[0] != results[1]
     assert results[0] == pytest.approx(results[1], rel=0.01)
+
+
+# -- Precision and memory --------------------------------------------------------------
+
+
+@pytest.fixture
+def single_precision():
+    """Autocast leaves float64 as it is."""
+    torch.set_default_dtype(torch.float32)  # another fixture sets it back
+
+
+def test_a_step_that_is_scaled_is_the_same_step():
+    parameters = []
+    for scaler in (None, LossScaler(2.0**7)):
+        model = new_model()
+        train_step(model, adam(model), VALIDATION, 0.01, CONFIG, scaler)
+        parameters.append(list(model.parameters()))
+    assert scaler.fine == 1
+    assert all(map(torch.equal, *parameters))
+
+
+def test_gradients_are_unscaled_before_they_are_clipped():
+    lengths = []
+    for scaler in (None, LossScaler(2.0**10)):
+        model = new_model()
+        config = replace(CONFIG, max_norm=1e-3)
+        train_step(model, adam(model), VALIDATION, 0.01, config, scaler)
+        norms = [parameter.grad.norm() for parameter in model.parameters()]
+        lengths.append(torch.stack(norms).norm().item())
+    assert lengths == pytest.approx([1e-3, 1e-3], rel=1e-3)
+
+
+def test_a_step_whose_gradient_is_not_finite_is_skipped_with_a_scaler():
+    model = new_model()
+    before = [parameter.clone() for parameter in model.parameters()]
+    optimizer, scaler = adam(model), LossScaler(math.inf)
+    for _ in range(2):
+        train_step(model, optimizer, VALIDATION, 0.01, CONFIG, scaler)
+    assert all(map(torch.equal, before, model.parameters()))
+    assert scaler.skipped == 2
+    assert not optimizer.state
+
+
+@pytest.mark.usefixtures("single_precision")
+def test_a_float16_run_skips_counts_and_resumes_exactly(tmp_path, monkeypatch):
+    # Begins far too high: all of the first epoch is skipped. Then it soon grows again.
+    def restless(factor=2.0**40, interval=2):
+        return LossScaler(factor, interval)
+
+    monkeypatch.setattr(training_run, "LossScaler", restless)
+    config = replace(CONFIG, epochs=14, precision="float16", accumulate=1)
+    whole = run(config=config)
+    skipped = [epoch.skipped for epoch in whole[1]]
+    assert skipped[0] == whole[1][0].step
+    assert skipped[0] < skipped[-1] < whole[1][-1].step
+    assert skipped == sorted(skipped)
+    for epochs in (1, 2, 9, 14):
+        stopped = run(tmp_path, replace(config, epochs=epochs))
+    assert_same(stopped, whole)
+    assert run(config=replace(config, epochs=1))[1][0].skipped == skipped[0]
+    with open(tmp_path / "log.csv", newline="", encoding="utf-8") as file:
+        assert [int(row["skipped"]) for row in csv.DictReader(file)] == skipped
+
+
+def test_only_float16_skips():
+    for precision, interval in (("float32", 0), ("bfloat16", 0), ("float16", 2000)):
+        config = replace(CONFIG, precision=precision)
+        scaler = training_run.TrainingRun(new_model(), config).scaler
+        assert scaler.interval == interval
+        assert scaler.factor == (1 if interval == 0 else 2**16)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.usefixtures("single_precision")
+def test_checkpointed_layers_come_to_the_same_weights_bit_for_bit(precision, tmp_path):
+    config = replace(CONFIG, precision=precision, r_drop=1.0)
+    expected = run(config=config)
+    config = replace(config, checkpoint_layers=True)
+    assert_same(run(config=config), expected)
+    run(tmp_path, replace(config, epochs=1))
+    assert_same(run(tmp_path, config), expected)
+
+
+@pytest.mark.parametrize(
+    ("bf16", "precision"), [(False, "float32"), (True, "bfloat16")]
+)
+def test_a_run_from_before_there_was_precision_goes_on(tmp_path, bf16, precision):
+    config = replace(CONFIG, precision=precision)
+    expected = run(config=config)
+    run(tmp_path, replace(config, epochs=2))
+    tensors, about = load_tensors(tmp_path / STATE)
+    del about["training"]["precision"], about["training"]["checkpoint_layers"]
+    del about["scaler"]
+    for epoch in about["history"]:
+        del epoch["skipped"]
+    about["training"]["bf16"] = bf16
+    save_tensors(tmp_path / STATE, tensors, about)
+    other = "float32" if bf16 else "bfloat16"
+    with pytest.raises(ValueError, match=f"precision must be '{precision}', got"):
+        run(tmp_path, replace(config, precision=other))
+    assert_same(run(tmp_path, config), expected)
+
+
+@pytest.mark.parametrize("scaler", [{}, 5, {"factor": "2", "fine": 0, "skipped": 0}])
+def test_a_state_with_a_damaged_scaler_is_refused(tmp_path, scaler):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    tensors, about = load_tensors(tmp_path / STATE)
+    save_tensors(tmp_path / STATE, tensors, about | {"scaler": scaler})
+    with pytest.raises(ValueError, match=f"{STATE}(: about.scaler| is damaged)"):
+        run(tmp_path)
+
+
+def test_an_unknown_precision_is_refused():
+    with pytest.raises(ValueError, match=r"precision must be one of .*, got half"):
+        TrainingConfig(precision="half")
 
 
 # -- Measuring -------------------------------------------------------------------------
@@ -450,7 +577,11 @@ def test_a_run_killed_anywhere_again_and_again_ends_as_one_never_stopped(tmp_pat
         lines += 500
     assert kills >= 3
     assert_same(run(tmp_path), expected)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", STATE]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
+        "log.csv",
+        STATE,
+    ]
 
 
 @pytest.mark.parametrize("write", [1, 2])
@@ -484,7 +615,11 @@ def test_a_run_killed_while_it_writes_ends_as_one_never_stopped(
     nothing_yet = write == 1 and moment != "after it"
     assert (tmp_path / STATE).exists() != nothing_yet
     assert_same(run(tmp_path), expected)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", STATE]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
+        "log.csv",
+        STATE,
+    ]
 
 
 def test_a_disk_that_is_full_loses_nothing(tmp_path, monkeypatch):
@@ -500,7 +635,11 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="No space left on device"):
         run(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", STATE]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
+        "log.csv",
+        STATE,
+    ]
     assert_same(run(tmp_path), never_stopped())
 
 
@@ -581,6 +720,58 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+# -- Frozen parameters -----------------------------------------------------------------
+
+
+def frozen(model):
+    """Freeze the encoder, and the table that everything shares."""
+    model.encoder.requires_grad_(False)
+    model.output.weight.requires_grad_(False)
+    return {n: p.detach().clone() for n, p in model.named_parameters()}, [
+        n for n, p in model.named_parameters() if not p.requires_grad
+    ]
+
+
+def test_frozen_parameters_stay_and_the_others_are_trained():
+    model = new_model().float()
+    before, still = frozen(model)
+    train(model, batches, VALIDATION, replace(CONFIG, average=3))
+    assert len(still) > 10
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, before[name]) == (name in still)
+
+
+def test_a_run_with_frozen_parameters_is_kept_and_goes_on(tmp_path):
+    whole, resumed = new_model(), new_model()
+    frozen(whole)
+    history = train(whole, batches, VALIDATION, CONFIG)
+    frozen(resumed)
+    for epochs in (1, 2):
+        config = replace(CONFIG, epochs=epochs)
+        train(resumed, batches, VALIDATION, config, folder=tmp_path)
+        torch.manual_seed(7)
+        resumed = Transformer(MODEL)  # the frozen ones come from the folder, too
+        frozen(resumed)
+    resumed_history = train(resumed, batches, VALIDATION, CONFIG, folder=tmp_path)
+    assert_same((resumed, resumed_history), (whole, history))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_run_goes_on_with_the_same_parameters_frozen_or_not_at_all(tmp_path, first):
+    models = new_model(), new_model()
+    frozen(models[not first])
+    config = replace(CONFIG, epochs=1)
+    train(models[0], batches, VALIDATION, config, folder=tmp_path)
+    expected = f"{STATE} says of the parameters that are not frozen does not fit"
+    with pytest.raises(ValueError, match=expected):
+        train(models[1], batches, VALIDATION, CONFIG, folder=tmp_path)
+
+
+def test_a_model_that_is_frozen_altogether_is_refused():
+    with pytest.raises(ValueError, match="empty parameter list"):
+        train(new_model().requires_grad_(False), batches, VALIDATION, CONFIG)
+
+
 # -- A folder that does not fit --------------------------------------------------------
 
 
@@ -651,6 +842,85 @@ def test_a_state_that_lacks_something_is_refused(tmp_path, part):
         run(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"model": []}, "about.model must be dict"),
+        ({"training": 5}, "about.training must be dict"),
+        ({"history": []}, "is damaged"),
+        ({"history": {}}, "about.history must be list"),
+        ({"history": [5]}, "about.history.0 must be Epoch"),
+        ({"history": [{}]}, "is damaged"),
+        ({"history": [{"epoch": "1"}]}, "about.history.0.epoch must be int, got '1'"),
+    ],
+)
+def test_a_state_that_says_nonsense_is_refused(tmp_path, change, error):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    tensors, about = load_tensors(tmp_path / STATE)
+    save_tensors(tmp_path / STATE, tensors, about | change)
+    with pytest.raises(ValueError, match=f"{STATE}.*{error}"):
+        run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "becomes", "error"),
+    [
+        ("random", torch.zeros(5, dtype=torch.uint8), "is damaged: .* size to be 5"),
+        ("random", torch.zeros(5), "is damaged: .*ByteTensor"),
+        ("weights/", torch.zeros(2, 3), "must have shape"),
+        ("exp_avg/", torch.zeros(2, 3), "must have shape"),
+        ("exp_avg_sq/", torch.zeros(()), "must have shape"),
+        ("recent 0/", torch.zeros(2, 3), "must have shape"),
+    ],
+)
+def test_a_state_with_something_of_another_shape_is_refused(
+    tmp_path, part, becomes, error
+):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    tensors, about = load_tensors(tmp_path / STATE)
+    name = next(name for name in tensors if name.startswith(part))
+    save_tensors(tmp_path / STATE, tensors | {name: becomes}, about)
+    with pytest.raises(ValueError, match=f"{STATE}.*{error}"):
+        run(tmp_path)
+
+
+def test_a_state_with_a_byte_altered_anywhere_is_refused_and_left_alone(tmp_path):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    whole, rng = (tmp_path / STATE).read_bytes(), random.Random(0)
+    for place in rng.sample(range(len(whole)), 60):
+        altered = bytearray(whole)
+        altered[place] ^= 1 << rng.randrange(8)
+        (tmp_path / STATE).write_bytes(altered)
+        with pytest.raises(ValueError, match=STATE):
+            run(tmp_path)
+        assert (tmp_path / STATE).read_bytes() == altered
+
+
+def test_a_second_process_cannot_train_in_the_folder(tmp_path):
+    answers = []
+
+    def elsewhere(epoch):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                run(tmp_path)
+            except ValueError as error:
+                os.write(writer, str(error).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(writer)
+        answers.append(os.read(reader, 1000).decode())
+        os.close(reader)
+
+    found = run(tmp_path, on_epoch=elsewhere)
+    assert_same(found, never_stopped())
+    assert len(answers) == CONFIG.epochs
+    assert all(f"{tmp_path} is in use" in answer for answer in answers)
+    assert_same(run(tmp_path), found)  # and afterwards it is free
+
+
 def test_a_state_that_is_cut_off_is_refused_and_left_alone(tmp_path):
     run(tmp_path, replace(CONFIG, epochs=1))
     cut_off = (tmp_path / STATE).read_bytes()[:-1]
@@ -660,9 +930,9 @@ def test_a_state_that_is_cut_off_is_refused_and_left_alone(tmp_path):
     assert (tmp_path / STATE).read_bytes() == cut_off
 
 
-def test_in_bf16_the_loss_is_still_added_up_in_single_precision():
+def test_in_bfloat16_the_loss_is_still_added_up_in_single_precision():
     model, batch = new_model().float(), VALIDATION[0]
-    config = replace(CONFIG, bf16=True)
+    config = replace(CONFIG, precision="bfloat16")
     loss, _ = train_step(model, adam(model), [batch], 0.01, config)
     assert loss != torch.tensor(loss).bfloat16().item()
 
@@ -685,4 +955,4 @@ def test_unless_told_otherwise_it_trains_as_the_paper_did():
     config = TrainingConfig()
     assert (config.warmup_steps, config.factor, config.smoothing) == (4000, 1.0, 0.1)
     assert (config.patience, config.cooldown, config.r_drop) == (None, 0, 0.0)
-    assert (config.accumulate, config.average, config.bf16) == (1, 1, False)
+    assert (config.accumulate, config.average, config.precision) == (1, 1, "float32")

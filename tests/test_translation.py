@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import permutations
 
@@ -25,9 +25,10 @@ from book_files import ROOT
 from transformer_lib.checkpoint import load_tensors, save_model
 from transformer_lib.data import grammar, multi30k
 from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.fast_decoder import FastDecoder
+from transformer_lib.inspection import record_attention
 from transformer_lib.tokenizer import Tokenizer
-from transformer_lib.translation import Translator, corpus, run
-from transformer_lib.translation import __main__ as command
+from transformer_lib.translation import Translator, command, corpus, run
 from transformer_lib.translation.corpus import (
     Corpus,
     read_line,
@@ -150,6 +151,34 @@ def test_each_sentence_has_its_own_translation_in_order(translator, beam, monkey
     assert len(set(alone)) == 6
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_fast_decoder_writes_unless_it_is_taken_away(translator, beam, monkeypatch):
+    calls = []
+    decode = FastDecoder.decode
+    monkeypatch.setattr(
+        FastDecoder, "decode", lambda *args: calls.append(args) or decode(*args)
+    )
+    readable = Translator(translator.model, translator.tokenizer, fast=False)
+    expected = readable.translate(SENTENCES[:HELD_OUT], beam)
+    assert not calls
+    assert translator.translate(SENTENCES[:HELD_OUT], beam) == expected
+    assert calls
+
+
+def test_a_model_that_the_fast_decoder_does_not_know_writes_by_itself(translator):
+    expected = translator.translate(["ba de fi"])
+    with record_attention(translator.model) as maps:
+        assert translator.translate(["ba de fi"]) == expected
+    assert "decoder.layers.0.cross_attention" in maps
+
+
+def test_the_command_takes_the_fast_decoder_away(folder, call, answer, monkeypatch):
+    expected = 0, answer("go ba") + "\n"
+    monkeypatch.setattr(FastDecoder, "decode", None)  # cannot be called
+    arguments = "translate", "--readable", "--model", folder, "go ba"
+    assert call(*arguments)[:2] == expected
+
+
 @pytest.fixture
 def batches(translator, monkeypatch):
     """What is translated together, batch by batch."""
@@ -255,7 +284,7 @@ def test_damaged_and_missing_files_are_named(copy, name, call):
     (copy / name).write_bytes(content[: len(content) // 2])
     status, out, err = call("translate", "--model", copy, "ba")
     assert (status, out) == (2, "")
-    assert f"error: {copy / name} is not a whole" in err
+    assert re.search(f"error: {copy / name} is (not a whole|damaged)", err)
     (copy / name).unlink()
     status, out, err = call("translate", "--model", copy, "ba")
     assert (status, out) == (2, "")
@@ -328,10 +357,11 @@ def test_white_space_is_no_text_to_learn_from(tmp_path, blank):
 
 
 @pytest.mark.parametrize("lines", [0, 2])
-def test_parallel_files_without_text_are_refused(tmp_path, lines):
+@pytest.mark.parametrize("blank", ["", " \t", "\u00a0\r"])
+def test_parallel_files_without_text_are_refused(tmp_path, lines, blank):
     source, target = tmp_path / "text.xx", tmp_path / "text.yy"
     for path in (source, target):
-        path.write_text(lines * "\n")
+        path.write_text(lines * f"{blank}\n", encoding="utf-8")
     match = f"text.xx and .*text.yy must have text, got {lines} empty lines"
     with pytest.raises(ValueError, match=match):
         read_parallel(source, target)
@@ -418,7 +448,9 @@ def test_a_finished_run_says_what_it_was(folder, translator):
     assert record["d_model"] == 32
     assert 0 <= record["minutes"] < 60
     names = {path.name for path in folder.iterdir()}
-    finished = "run.json tokenizer.json training.safetensors log.csv model.safetensors"
+    finished = (
+        ".lock run.json tokenizer.json training.safetensors log.csv model.safetensors"
+    )
     assert names == set(finished.split())
 
 
@@ -600,6 +632,27 @@ def test_a_record_recalls_all_the_commands_that_made_the_model(files, copy, call
     epochs = [int(re.search("--epochs ([0-9]+)", each)[1]) for each in commands]
     assert epochs == [EPOCHS, EPOCHS + 1, EPOCHS + 2]
     assert record["epochs"] == EPOCHS + 2
+
+
+def test_a_run_from_before_there_was_precision_goes_on(files, copy, call):
+    record = json.loads((copy / "run.json").read_text(encoding="utf-8"))
+    assert record.pop("precision") == "float32"
+    old = json.dumps(record | {"bf16": False})
+    (copy / "run.json").write_text(old, encoding="utf-8")
+    arguments = train_arguments(files, copy, epochs=EPOCHS + 1)
+    status, _, err = call(*arguments, "precision=bfloat16")
+    assert status == 2
+    assert "precision must be float32, got bfloat16" in err
+    assert call(*arguments, "bf16=false")[0] == 0
+    assert run.read_record(copy)["precision"] == "float32"
+
+
+def test_updates_that_were_skipped_are_told(capsys):
+    epoch = run.Epoch(2, 9, 0.1, 2.0, 1.5, 0.5, 100, 4.0)
+    command.print_epoch(epoch)
+    command.print_epoch(replace(epoch, skipped=3))
+    without, told = capsys.readouterr().out.splitlines()
+    assert told == without + "  3 updates skipped so far"
 
 
 def test_a_run_cannot_end_before_it_stands(files, copy, call):
@@ -911,7 +964,7 @@ def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
         options = command.parser().parse_args(["train", "--output", "x", *arguments])
         return command.recipe(options, command.training_corpus(options), "cpu")
 
-    assert recipe() == {**run.PRESETS["grammar"], "seed": 0, "bf16": False}
+    assert recipe() == {**run.PRESETS["grammar"], "seed": 0, "precision": "float32"}
     assert recipe("--data", "multi30k")["vocab_size"] == 9700
     assert recipe("--preset", "multi30k")["vocab_size"] == 9700
     files = "--train a b --validation c d".split()
@@ -921,6 +974,11 @@ def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
     assert (other["activation"], other["output_bias"]) == ("gelu", True)
     assert (changed["dropout"], changed["bias"]) == (0.3, False)
     assert changed["positions"] == "learned"
+    assert recipe("--set", "precision=float16")["precision"] == "float16"
+    for old, now in (("bf16=true", "bfloat16"), ("bf16=false", "float32")):
+        assert recipe("--set", old)["precision"] == now
+    with pytest.raises(ValueError, match=r"choices are .*; got bf16"):
+        recipe("--set", "bf16=maybe")
     assert recipe("--epochs", "3", "--seed", "7")["seed"] == 7
     assert recipe("--epochs", "3", "--set", "epochs=3")["epochs"] == 3
 
@@ -968,11 +1026,17 @@ def test_as_many_threads_are_used_as_asked_for_and_at_least_one(
 ):
     asked = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
     arguments = ["translate", "--model", folder, "lu"]
     for more in ([], ["--threads", 3]):
         assert call(*arguments, *more)[0] == 0
     status, _, err = call(*arguments, "--threads", 0)
     assert (status, err) == (2, "error: threads must be at least 1, got 0\n")
+    status, _, err = call(*arguments, "--threads", 100_000)
+    assert (status, err) == (
+        2,
+        "error: threads must be at most 3, the CPUs here, got 100000\n",
+    )
     assert asked == [3]
 
 
@@ -994,7 +1058,8 @@ def test_a_full_disk_is_an_error_and_loses_nothing(files, folder, tmp_path):
     assert err.splitlines()[-1].startswith("error: ")
     assert str(tmp_path / "training.safetensors") in err
     assert "Traceback" not in err
-    assert {path.name for path in tmp_path.iterdir()} == {"run.json", "tokenizer.json"}
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {".lock", "run.json", "tokenizer.json"}
 
 
 @pytest.mark.parametrize("name", ["", "download", "train", "evaluate", "translate"])
@@ -1034,3 +1099,160 @@ def test_a_sentence_of_more_tokens_than_a_batch_may_hold_is_translated_alone(
     monkeypatch.setattr("transformer_lib.translation.translator.MAX_TOKENS", 1)
     assert all(translator.translate(["ba", "fi lu"]))
     assert [len(batch) for batch in batches] == [1, 1]
+
+
+# What a user may do to it
+
+NO_MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "expected"),
+    [(0, 0, ""), (1, 2, "error: the standard output must be open"), (2, 0, "")],
+)
+def test_a_closed_stream_is_nothing_or_an_error_in_words(
+    folder, answer, number, status, expected
+):
+    arguments = ["translate", "--model", str(folder), *["lu"] * (number > 0)]
+    process = start(arguments, before=lambda: os.close(number))
+    out, err = process.communicate()
+    assert process.returncode == status
+    assert out == (answer("lu") + "\n" if number == 2 else "")
+    assert expected in err
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_ends_it_quietly_while_torch_is_imported(tmp_path):
+    (tmp_path / "torch.py").write_text(
+        "import os, signal\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "except BaseException:\n"  # as an import somewhere in torch does
+        "    raise ImportError from None\n"
+    )
+    before = os.pathsep.join([str(tmp_path), str(ROOT)])
+    process = start(["translate", "lu"], env={**os.environ, "PYTHONPATH": before})
+    out, err = process.communicate()
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_a_model_of_files_is_judged_by_other_data_only_by_name(folder, call):
+    for choice in ("--source", "de"), ("--target", "en"):
+        status, out, err = call("evaluate", "--model", folder, *choice)
+        assert (status, out) == (2, "")
+        assert "--source and --target must come with --data" in err
+
+
+def test_a_model_with_a_weight_that_is_no_number_is_refused(copy, translator, call):
+    about = load_tensors(copy / "model.safetensors")[1]
+    broken = Translator.load(copy).model
+    with torch.no_grad():
+        broken.output.weight[5, 3] = float("nan")
+    save_model(copy / "model.safetensors", broken, tokenizer=about["tokenizer"])
+    status, out, err = call("translate", "--model", copy, "lu")
+    assert (status, out) == (2, "")
+    assert "model.safetensors: " in err
+    assert "weight must be finite, got nan" in err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "factor=Infinity",
+        "max_norm=1e400",
+        f"seed={10**30}",
+        f"max_len={10**30}",
+        f"vocab_size={10**30}",
+    ],
+)
+def test_a_number_that_is_infinite_or_enormous_is_refused_by_name(
+    files, call, tmp_path, change
+):
+    status, out, err = call(*train_arguments(files, tmp_path), change)
+    assert (status, out) == (2, "")
+    assert f"error: {change.split('=')[0]} must be between -2**63 and 2**63, got" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [f"{name}={10**14}" for name in ("d_model", "d_ff", "num_layers", "max_len")],
+)
+def test_a_model_that_no_memory_can_hold_is_refused(files, call, tmp_path, change):
+    status, out, err = call(*train_arguments(files, tmp_path), change)
+    assert (status, out) == (2, "")
+    assert "d_model, d_ff, num_layers, max_len and vocab_size must make a model" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["d_model", "d_ff", "max_len"])
+def test_a_size_below_one_is_refused_by_name(files, call, tmp_path, name):
+    status, _, err = call(*train_arguments(files, tmp_path), f"{name}=-2")
+    assert (status, err) == (2, f"error: {name} must be at least 1, got -2\n")
+
+
+@pytest.mark.parametrize(
+    "failure", [MemoryError(), torch.OutOfMemoryError("x"), RuntimeError(NO_MEMORY)]
+)
+def test_too_little_memory_is_an_error_in_words(folder, call, monkeypatch, failure):
+    def fail(*_):
+        raise failure
+
+    monkeypatch.setattr(Translator, "translate", fail)
+    status, out, err = call("translate", "--model", folder, "lu")
+    assert (status, out) == (1, "")
+    assert "error: too little memory; smaller sizes, max_tokens or --beam" in err
+
+
+def test_a_fault_of_ours_keeps_its_traceback(folder, call, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(Translator, "translate", fail)
+    with pytest.raises(RuntimeError, match="mat1"):
+        call("translate", "--model", folder, "lu")
+
+
+def test_scores_that_cannot_be_written_are_refused_before_anything_is_measured(
+    folder, call, tmp_path
+):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    for name, expected in (
+        ("", "--json must name a file, got ''"),
+        (tmp_path, "--json must name a file, got "),
+        ("/dev/null", "--json must name a file, got '/dev/null'"),
+        (tmp_path / "file" / "scores", str(tmp_path / "file")),
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
+        status, out, err = call("evaluate", "--model", folder, "--json", name)
+        assert (status in (1, 2), out) == (True, "")
+        assert expected in err
+        assert "Translating" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_beam_wider_than_a_batch_is_refused(translator):
+    with pytest.raises(ValueError, match="beam must be at most 4000, got 4001"):
+        translator.translate(["ba"], 4001)
+
+
+def test_a_line_too_long_for_any_sentence_is_refused_before_it_is_read(tmp_path):
+    text = tmp_path / "text"
+    most = "a" * corpus.LONGEST
+    text.write_text(f"{most}\r\nb\n{most}", encoding="utf-8")
+    assert read_lines(text) == [most, "b", most]
+    text.write_text(f"b\n{most}a\nb", encoding="utf-8")
+    with pytest.raises(ValueError, match="line 2 must have at most 100,000 bytes"):
+        read_lines(text)
+    with pytest.raises(ValueError, match="line 1 must have at most 100,000 bytes"):
+        read_lines("/dev/zero")  # which has no end
+
+
+def test_the_names_of_files_may_hold_any_bytes(folder, files, call, tmp_path):
+    text = shutil.copytree(files, tmp_path / os.fsdecode(b"te\xffxt"))
+    sides = str(text / "train.xx"), str(text / "train.yy")
+    process = start(["evaluate", "--model", str(folder), "--files", *sides])
+    process.stdout.reconfigure(errors="surrogateescape")
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert out.startswith(f"{sides[0]} and {sides[1]}, greedy, ")

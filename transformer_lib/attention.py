@@ -27,7 +27,7 @@ def scaled_dot_product_attention(
         key: What each position offers, shape (..., S, d_k).
         value: What each position hands over, shape (..., S, d_v).
         mask: Boolean, broadcastable to (..., T, S); True = may attend. A query that may
-            attend to nothing gets zeros.
+            attend to nothing gets zeros. Hidden values must be finite: 0 * inf is nan.
         dropout: Share of the weights dropped on their way to the values, in [0, 1).
             Applied whenever it is above 0: pass 0 outside training.
 
@@ -64,7 +64,8 @@ def fused_attention(
 ) -> Tensor:
     """Do the same in one fused kernel, which never stores the (T, S) weights.
 
-    Args and Raises are those of ``scaled_dot_product_attention``.
+    Args and Raises are those of ``scaled_dot_product_attention``. The scores of hidden
+    keys must be finite, too: the kernel adds minus infinity to them.
 
     Returns:
         The attended values, shape (..., T, d_v).

@@ -1,17 +1,29 @@
 """Weights on disk: one file, whole or not there at all, and never a pickle."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypedDict
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from transformer_lib.checks import require_type
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
+
+SIZES = ("tgt_vocab_size", "d_model", "d_ff", "num_layers")  # that the weights show
+
+
+class Checked(TypedDict):
+    """What a file says besides its tensors, with the SHA-256 of all of it."""
+
+    about: dict
+    sha256: str
 
 
 def save_tensors(
@@ -19,19 +31,26 @@ def save_tensors(
 ) -> None:
     """Write named tensors and what there is to say about them into one file.
 
+    The same make the same bytes. The file holds their SHA-256, too.
+
     Args:
         path: A ``safetensors`` file, replaced if it is there.
-        tensors: Any shapes and dtypes.
+        tensors: Any shapes and dtypes. What has two names is written twice.
         about: What JSON can hold.
 
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
         TypeError: If JSON cannot hold what ``about`` says.
     """
-    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    metadata = {name: json.dumps(value) for name, value in about.items()}
+    copies = {
+        name: tensor.clone(memory_format=torch.contiguous_format)
+        for name, tensor in tensors.items()
+    }
+    checked: Checked = {"about": about, "sha256": _sha256(about, save(copies))}
+    # One entry: several would be written in an order that changes from run to run.
+    content = save(copies, {"checked": json.dumps(checked)})
     with whole_file(path) as unfinished:
-        unfinished.write_bytes(save(tensors, metadata))
+        unfinished.write_bytes(content)
 
 
 def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]]:
@@ -45,18 +64,43 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is cut off or something else, or its header cannot be
-            read.
+        OSError: If it cannot be read.
+        ValueError: If the file is cut off, altered or something else.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no checkpoint {path}")
     try:
-        with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            about = file.metadata() or {}
-        return tensors, {name: json.loads(value) for name, value in about.items()}
-    except (SafetensorError, json.JSONDecodeError) as error:
+        content = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"there is no checkpoint {path}") from error
+    try:
+        tensors = load(content)
+        about = {name: json.loads(value) for name, value in _parts(content)[0].items()}
+        if "checked" not in about:  # older files have an entry for each
+            return tensors, about
+        require_type(Checked, checked=about["checked"])
+        about, expected = about["checked"]["about"], about["checked"]["sha256"]
+        found = _sha256(about, content)
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a whole checkpoint: {error}") from error
+    if found != expected:
+        raise ValueError(
+            f"{path} is damaged: its SHA-256 must be {expected}, got {found}"
+        )
+    return tensors, about
+
+
+def _parts(content: bytes) -> tuple[dict[str, str], dict[str, object], memoryview]:
+    """Take a file apart: what is said, then names, dtypes and shapes, then numbers."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    return header.pop("__metadata__", None) or {}, header, memoryview(content)[end:]
+
+
+def _sha256(about: Mapping[str, object], content: bytes) -> str:
+    """Compute the SHA-256 of a file's parts, with something else said in it."""
+    _, header, numbers = _parts(content)
+    total = hashlib.sha256(json.dumps([about, header]).encode())
+    total.update(numbers)
+    return total.hexdigest()
 
 
 def save_model(path: str | Path, model: Transformer, **about: object) -> None:
@@ -88,15 +132,24 @@ def load_model(path: str | Path) -> Transformer:
 
     Raises:
         FileNotFoundError: If there is no such file.
+        OSError: If it cannot be read.
         ValueError: If the file is damaged, its configuration is none that this library
             knows, or its weights are of another configuration.
     """
     weights, about = load_tensors(path)
     if "config" not in about:
         raise ValueError(f"{path} holds no model: it has no configuration")
+    sizes = [size for weight in weights.values() for size in weight.shape]
+    largest = max(sizes, default=0) + len(weights)
     try:
-        model = Transformer(TransformerConfig(**about["config"]))
-    except (TypeError, ValueError) as error:
+        require_type(TransformerConfig, config=about["config"])
+        config = TransformerConfig(**about["config"])
+        for name in SIZES:  # before memory is asked for, or layers without end
+            if getattr(config, name) > largest:
+                size = getattr(config, name)
+                raise ValueError(f"{name} must be at most {largest} here, got {size}")
+        model = Transformer(config)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # sizes, too
         raise ValueError(f"{path} has an unknown configuration: {error}") from error
     load_weights(model, weights, source=path)
     return model.eval()
@@ -116,21 +169,40 @@ def load_weights(
         ValueError: If a name is missing or unknown, or a shape differs.
     """
     parameters = dict(model.named_parameters())
-    missing, unknown = parameters.keys() - weights, weights.keys() - parameters
+    require_fit(parameters, weights, source=source)
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(weights[name])
+
+
+def require_fit(
+    parameters: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
+    *,
+    source: str | Path,
+) -> None:
+    """Refuse tensors that are not as many, by the same names and of the same shapes.
+
+    Args:
+        parameters: Of a model, by name.
+        tensors: What shall fit them.
+        source: Where they come from, for the error.
+
+    Raises:
+        ValueError: If a name is missing or unknown, or a shape differs.
+    """
+    missing, unknown = parameters.keys() - tensors, tensors.keys() - parameters
     if missing or unknown:
         raise ValueError(
             f"{source} does not fit the model: missing {sorted(missing)[:3]}, "
             f"unknown {sorted(unknown)[:3]}"
         )
     for name, parameter in parameters.items():
-        if parameter.shape != weights[name].shape:
+        if parameter.shape != tensors[name].shape:
             raise ValueError(
                 f"{source} does not fit the model: {name} must have shape "
-                f"{tuple(parameter.shape)}, got {tuple(weights[name].shape)}"
+                f"{tuple(parameter.shape)}, got {tuple(tensors[name].shape)}"
             )
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(weights[name])
 
 
 def average_weights(

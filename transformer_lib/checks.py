@@ -1,12 +1,18 @@
 """Refuse bad arguments, by the name the caller knows them by.
 
-Each function takes keyword arguments only: ``require_positive(d_model=d_model)``.
+Each function takes them as keyword arguments: ``require_positive(d_model=d_model)``.
 """
 
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import torch
 from torch import Tensor
+
+IN_JSON = {float: int | float, Sequence: list, Mapping: dict}  # the rest is the same
 
 
 def require_positive(**sizes: int) -> None:
@@ -30,6 +36,15 @@ def require_probability(**shares: float) -> None:
             raise ValueError(f"{name} must be in [0, 1), got {share}")
 
 
+def require_finite(**numbers: float | Tensor) -> None:
+    """Raise ``ValueError`` if a number, or one of a tensor's, is infinite or nan."""
+    for name, number in numbers.items():
+        tensor = torch.as_tensor(number)
+        found = tensor[~tensor.isfinite()]
+        if found.numel():
+            raise ValueError(f"{name} must be finite, got {found[0].item()}")
+
+
 def require_one_of(known: Iterable[str], **choices: str) -> None:
     """Raise ``ValueError`` unless every choice is one of the known ones."""
     for name, choice in choices.items():
@@ -37,11 +52,49 @@ def require_one_of(known: Iterable[str], **choices: str) -> None:
             raise ValueError(f"{name} must be one of {', '.join(known)}, got {choice}")
 
 
+def require_type(kind: Any, /, **values: object) -> None:
+    """Raise ``ValueError`` unless every value, as JSON gives it, is of a type.
+
+    Args:
+        kind: A class; a list or dict of a type, such as ``list[int]``; a dataclass or a
+            ``TypedDict``, whose fields a dict has, all that the latter requires; or one
+            of these or None, such as ``int | None``.
+        **values: By the names that the error says.
+    """
+    said = kind.__name__ if isinstance(kind, type) else kind
+    if get_origin(kind) is UnionType:
+        kind = get_args(kind)[0]
+        values = {name: value for name, value in values.items() if value is not None}
+    fields = get_type_hints(kind) if is_dataclass(kind) or is_typeddict(kind) else {}
+    inside, plain = get_args(kind), get_origin(kind) or kind
+    in_json = dict if fields else IN_JSON.get(plain, plain)
+    for name, value in values.items():
+        if not isinstance(value, in_json) or isinstance(value, bool) != (kind is bool):
+            raise ValueError(f"{name} must be {said}, got {reprlib.repr(value)}")
+        if fields:
+            missing = getattr(kind, "__required_keys__", set()) - value.keys()
+            if missing:
+                raise ValueError(f"{name} must have {', '.join(sorted(missing))}")
+            for field, its_kind in fields.items():
+                if field in value:
+                    require_type(its_kind, **{f"{name}.{field}": value[field]})
+        elif inside:
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            require_type(inside[-1], **{f"{name}.{key}": item for key, item in items})
+
+
 def require_boolean(**masks: Tensor) -> None:
     """Raise ``TypeError`` unless every mask is boolean: other meanings are a guess."""
     for name, mask in masks.items():
         if mask.dtype != torch.bool:
             raise TypeError(f"{name} must be boolean, got {mask.dtype}")
+
+
+def require_width(width: int, **vectors: Tensor) -> None:
+    """Raise ``ValueError`` unless the last axis of every tensor has this size."""
+    for name, x in vectors.items():
+        if x.size(-1) != width:
+            raise ValueError(f"{name} must be {width} wide, got {x.size(-1)}")
 
 
 def require_tokens(**batches: Tensor) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from transformer_lib.cache import DecoderCache
 from transformer_lib.checks import require_positive
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer
@@ -26,12 +27,12 @@ def greedy_decode(
     """Take the likeliest token at every step.
 
     Decoding runs without dropout and gradients, and leaves the model in the mode it was
-    in. PAD is never written.
+    in; several threads may decode with one model. PAD is never written.
 
     Args:
-        model: A model with an encoder.
+        model: A model with an encoder, or a ``FastDecoder`` of one.
         src: Source token ids, shape (B, S), padded with the model's ``pad_id``.
-        bos_id: The id that every translation begins with.
+        bos_id: The id that every translation begins with, another than PAD's.
         eos_id: The id that ends one.
         max_len: The most tokens to write for a sentence, EOS included. Without it, as
             many as the sentence has and 50 more, or the model's ``max_len`` if that is
@@ -44,8 +45,8 @@ def greedy_decode(
         For each sentence the ids of its translation, without BOS and EOS.
 
     Raises:
-        ValueError: If ``max_len`` is below 1 or above the model's, or the model is
-            decoder-only.
+        ValueError: If ``max_len`` is below 1 or above the model's, ``bos_id`` is the
+            model's ``pad_id``, or the model is decoder-only.
 
     Source: Vaswani et al. (2017), section 6.1, for the length.
     """
@@ -114,11 +115,11 @@ def next_probabilities(
 
     Args:
         logits: Shape (rows, tgt_vocab_size).
-        temperature: Above 0, finite. Below 1 favours the likely, above 1 the unlikely
+        temperature: In [1e-9, 1e9]. Below 1 favours the likely, above 1 the unlikely
             tokens.
         top_k: Keep only this many of the likeliest tokens, and their equals.
         top_p: Keep only the likeliest tokens that are needed to reach this share of the
-            probability, in (0, 1]; after ``top_k``.
+            probability, in [1e-6, 1]; after ``top_k``.
 
     Returns:
         Shape (rows, tgt_vocab_size); each row sums to 1.
@@ -129,9 +130,10 @@ def next_probabilities(
     Source: top-k: Fan et al. (2018), section 5.4; top-p: Holtzman et al. (2020),
     section 3.1.
     """
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"temperature must be above 0 and finite, got {temperature}")
-    logits = logits / temperature
+    if not 1e-9 <= temperature <= 1e9:  # beyond, no float holds the quotients
+        raise ValueError(f"temperature must be in [1e-9, 1e9], got {temperature}")
+    # Of numbers up to 0 no quotient overflows, in float16 either.
+    logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature
     if top_k is not None:
         require_positive(top_k=top_k)
         least = logits.topk(min(top_k, logits.size(1))).values[:, -1:]  # (rows, 1)
@@ -139,8 +141,8 @@ def next_probabilities(
     probabilities = logits.softmax(dim=-1)
     if top_p is None:
         return probabilities
-    if not 0 < top_p <= 1:
-        raise ValueError(f"top_p must be in (0, 1], got {top_p}")
+    if not 1e-6 <= top_p <= 1:  # float16 would take less for 0
+        raise ValueError(f"top_p must be in [1e-6, 1], got {top_p}")
     ordered, order = probabilities.sort(descending=True)
     before = ordered.cumsum(dim=-1) - ordered  # the share of the likelier tokens
     ordered = ordered.masked_fill(before >= top_p, 0.0)
@@ -257,17 +259,30 @@ def length_limits(model: Transformer, src: Tensor, max_len: int | None) -> list[
     return [max_len] * len(src)
 
 
+_SWITCHING = Lock()
+_MODES: WeakKeyDictionary[nn.Module, list[bool]] = WeakKeyDictionary()
+
+
 @contextmanager
-def inference(model: Transformer) -> Iterator[None]:
-    """Switch dropout and gradients off for a while."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+def inference(model: nn.Module) -> Iterator[None]:
+    """Switch dropout and gradients off for a while.
+
+    Several threads may do so at a time, in any order: the last one to end puts every
+    module back into its mode. None may train the model meanwhile.
+    """
+    modules = list(model.modules())
+    with _SWITCHING:
+        for module in modules:
+            # Only the first entry is the mode from before; later ones say eval.
+            _MODES.setdefault(module, []).append(module.training)
+            module.training = False
     try:
         with torch.inference_mode():
             yield
     finally:
-        for module, training in modes:
-            module.training = training
+        with _SWITCHING:
+            for module in modules:
+                module.training = _MODES[module].pop()
 
 
 class Prefixes:
@@ -278,16 +293,25 @@ class Prefixes:
         src: Source token ids, shape (B, S).
         bos_id: The id that every translation begins with.
         use_cache: Whether to keep keys and values from step to step.
+
+    Raises:
+        ValueError: If ``bos_id`` is the model's ``pad_id``: as padding, it would be
+            hidden from the tokens after it.
     """
 
     def __init__(
         self, model: Transformer, src: Tensor, bos_id: int, use_cache: bool
     ) -> None:
+        if bos_id == model.config.pad_id:
+            raise ValueError(
+                "bos_id must differ from the model's pad_id, "
+                f"got {bos_id} and {model.config.pad_id}"
+            )
         self.model = model
         self.memory = model.encode(src)  # (B, S, d_model)
         self.memory_mask = padding_mask(src, model.config.pad_id)  # (B, 1, 1, S)
         self.tokens = src.new_full((src.size(0), 1), bos_id)  # (B, 1)
-        self.cache = DecoderCache(model.config.num_layers) if use_cache else None
+        self.cache = model.new_cache() if use_cache else None
 
     def next_logits(self) -> Tensor:
         """Score every token as the next one of every prefix, shape (rows, vocab)."""
@@ -416,7 +440,7 @@ def _search(
                 step[sentence] = list(map(hypothesis, ended + going_on))
             if length == limits[sentence]:
                 found[sentence] += map(hypothesis, going_on)
-            elif len(found[sentence]) < beam_size:
+            elif going_on and len(found[sentence]) < beam_size:
                 searched.append(sentence)
                 survivors += going_on
         if on_step is not None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
@@ -18,12 +20,13 @@ def whole_file(path: str | Path) -> Iterator[Path]:
             at a time may write there.
 
     Yields:
-        A path in the same folder. Folders that do not exist are made. An error deletes
-        it again; what a killed process left there, the next one writes over.
+        A path in the same folder, at which there is nothing: what a killed process left
+        there is deleted. Folders that do not exist are made. An error deletes it again.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)  # a link would be written through
     try:
         yield unfinished
         with open(unfinished, "r+b") as file:
@@ -35,6 +38,39 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         raise
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def sole_use(folder: str | Path | None) -> Iterator[None]:
+    """Let no other process that asks for the same change a folder meanwhile.
+
+    Reading stays possible. What asks again inside, in the same thread, has it already.
+
+    Args:
+        folder: Made if it does not exist; it comes to hold an empty file ``.lock``.
+            None is no folder, and nobody has to wait for it.
+
+    Raises:
+        OSError: If the folder cannot be written.
+        ValueError: If another process has it. One that was killed does not.
+    """
+    if folder is None:
+        yield
+        return
+    folder = Path(folder).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock", blocking=False, is_singleton=True)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise ValueError(
+            f"{folder} is in use: another process trains there. Wait until it has "
+            "ended, or choose another folder"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_json(path: str | Path, content: object) -> None:

@@ -36,8 +36,9 @@ def label_smoothed_loss(
         )
     log_probs = logits.log_softmax(dim=-1)  # (B, T, V)
     right = log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (B, T)
-    anything = log_probs.mean(dim=-1)  # (B, T)
-    losses = -(1 - smoothing) * right - smoothing * anything  # (B, T)
+    losses = -(1 - smoothing) * right  # (B, T)
+    if smoothing > 0:  # 0 times the -inf of a banned token would be nan
+        losses = losses - smoothing * log_probs.mean(dim=-1)  # (B, T)
     return losses.masked_fill(targets == pad_id, 0.0).sum()
 
 

@@ -159,7 +159,7 @@ class Transformer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self._initialise()
         if config.share_embeddings:
-            self.src_embedding.table = self.tgt_embedding.table
+            self.src_embedding.table.weight = self.tgt_embedding.table.weight
         if config.tie_output:
             self.output.weight = self.tgt_embedding.table.weight
 
@@ -233,6 +233,10 @@ class Transformer(nn.Module):
         mask = self._target_mask(tgt) if cache is None else None
         x = self.decoder(self.dropout(x), memory, mask, memory_mask, cache)
         return self.output(x)  # (B, T, tgt_vocab_size)
+
+    def new_cache(self) -> DecoderCache:
+        """Make the empty cache that a new batch of sentences needs."""
+        return DecoderCache(self.config.num_layers)
 
     def _target_mask(self, tgt: Tensor) -> Tensor:
         """Hide the future and the padding, shape (B, 1, T, T)."""

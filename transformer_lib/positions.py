@@ -3,7 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.checks import require_not_negative, require_positive
+from transformer_lib.checks import (
+    require_not_negative,
+    require_positive,
+    require_width,
+)
 
 LONGEST_TIMESCALE = 10_000.0
 LAYOUTS = ("interleaved", "concatenated", "learned")
@@ -92,10 +96,11 @@ class PositionalEncoding(nn.Module):
             Shape (B, T, d_model).
 
         Raises:
-            ValueError: If the sequence is longer than the table, or ``start`` is
-                negative.
+            ValueError: If the vectors have another width, the sequence is longer than
+                the table, or ``start`` is negative.
         """
         require_not_negative(start=start)
+        require_width(self.table.size(1), x=x)  # or a width of 1 would be spread
         end, max_len = start + x.size(1), self.table.size(0)
         if end > max_len:
             raise ValueError(

@@ -61,8 +61,11 @@ class Tokenizer:
         )
         bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         bpe.decoder = decoders.ByteLevel()
+        texts = list(texts)
+        # A merge leaves a byte less, and a character has at most 12 in NFC.
+        most = smallest + sum(12 * len(text) + 1 for text in texts)
         trainer = trainers.BpeTrainer(
-            vocab_size=vocab_size,
+            vocab_size=min(vocab_size, most),  # it reserves room for all of them
             special_tokens=list(SPECIAL_TOKENS),
             initial_alphabet=BYTES,
             show_progress=False,

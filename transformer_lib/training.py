@@ -8,10 +8,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from transformer_lib.checks import require_finite
 from transformer_lib.data.batching import Batch
 from transformer_lib.decoding import inference
+from transformer_lib.files import sole_use
 from transformer_lib.loss import disagreement, label_smoothed_loss
 from transformer_lib.model import Transformer
+from transformer_lib.precision import LossScaler, autocast, checkpoint_layers
 from transformer_lib.schedule import cooldown_factor, warmup_rate
 from transformer_lib.training_run import Epoch, TrainingConfig, TrainingRun
 
@@ -35,7 +38,8 @@ def train(
     another patience or cooldown, but for nothing else.
 
     Args:
-        model: It stays on the device where it is.
+        model: It stays on the device where it is. Parameters that are frozen
+            (``requires_grad`` is False) stay as they are.
         batches: Gives the batches of an epoch, by its number from 1: the same ones
             whenever it is asked.
         validation: Batches to measure after each epoch, without dropout and gradients;
@@ -51,40 +55,52 @@ def train(
     Raises:
         OSError: If the folder cannot be written, as when the disk is full.
         ValueError: If the folder holds a run of another model or another way to train,
-            more epochs, or a damaged file; if an epoch or the validation has no
-            batches; as ``train_step`` does.
+            more epochs, or a damaged file, or another process trains there; if an epoch
+            or the validation has no batches; if the validation loss or a weight becomes
+            infinite or not a number, which is not kept; as ``train_step`` does.
 
     Source: Vaswani et al. (2017), section 5.
     """
     if not validation:
         raise ValueError("validation must hold at least 1 batch, got 0")
     torch.manual_seed(config.seed)
-    run = TrainingRun(model, config, folder)
-    step = run.history[-1].step if run.history else 0
-    while not run.is_over():
-        epoch = len(run.history) + 1
-        began = time.perf_counter()
-        total, tokens = 0.0, 0
-        cooling = cooldown_factor(epoch, config.epochs, config.cooldown)
-        factor = config.factor * cooling
-        for parts in _groups(batches(epoch), config.accumulate):
-            step += 1
-            rate = warmup_rate(step, model.config.d_model, config.warmup_steps, factor)
-            loss, count = train_step(model, run.optimizer, parts, rate, config)
-            total += loss
-            tokens += count
-            if on_step is not None:
-                on_step(step, loss / count)
-        if not tokens:
-            raise ValueError(f"batches must give at least 1 batch, got 0 in {epoch=}")
-        measured = evaluate(model, validation)
-        seconds = time.perf_counter() - began
-        record = Epoch(epoch, step, rate, total / tokens, *measured, tokens, seconds)
-        run.keep(record)
-        if on_epoch is not None:
-            on_epoch(record)
-    run.finish()
-    return run.history
+    with sole_use(folder):
+        run = TrainingRun(model, config, folder)
+        step = run.history[-1].step if run.history else 0
+        while not run.is_over():
+            epoch = len(run.history) + 1
+            began = time.perf_counter()
+            total, tokens = 0.0, 0
+            cooling = cooldown_factor(epoch, config.epochs, config.cooldown)
+            factor = config.factor * cooling
+            for parts in _groups(batches(epoch), config.accumulate):
+                step += 1
+                rate = warmup_rate(
+                    step, model.config.d_model, config.warmup_steps, factor
+                )
+                loss, count = train_step(
+                    model, run.optimizer, parts, rate, config, run.scaler
+                )
+                total += loss
+                tokens += count
+                if on_step is not None:
+                    on_step(step, loss / count)
+            if not tokens:
+                raise ValueError(
+                    f"batches must give at least 1 batch, got 0 in {epoch=}"
+                )
+            measured = evaluate(model, validation)
+            require_finite(
+                validation_loss=measured[0], **dict(model.named_parameters())
+            )
+            seconds = time.perf_counter() - began
+            loss, skipped = total / tokens, run.scaler.skipped
+            record = Epoch(epoch, step, rate, loss, *measured, tokens, seconds, skipped)
+            run.keep(record)
+            if on_epoch is not None:
+                on_epoch(record)
+        run.finish()
+        return run.history
 
 
 def train_step(
@@ -93,6 +109,7 @@ def train_step(
     parts: Sequence[Batch],
     rate: float,
     config: TrainingConfig,
+    scaler: LossScaler | None = None,
 ) -> tuple[float, int]:
     """Update the weights once.
 
@@ -102,15 +119,18 @@ def train_step(
         parts: Batches that count as one: the update is that of all their sentences
             together.
         rate: The learning rate.
-        config: Smoothing, R-Drop, the longest gradient, precision.
+        config: Smoothing, R-Drop, the longest gradient, precision and memory.
+        scaler: What float16 needs; None scales nothing.
 
     Returns:
         The smoothed loss of all target tokens together, in nats, of two passes the
         mean, and their number. What R-Drop adds is not in it.
 
     Raises:
-        ValueError: If a gradient is infinite or not a number. The weights stay.
+        ValueError: If a gradient is infinite or not a number, and ``scaler`` cannot
+            help. The weights stay.
     """
+    scaler = scaler or LossScaler(factor=1, interval=0)
     model.train()
     optimizer.zero_grad()
     weight, pad_id = model.output.weight, model.config.pad_id
@@ -121,20 +141,23 @@ def train_step(
         batch = batch.to(weight.device)
         src, tgt = (ids.repeat(passes, 1) for ids in batch)
         targets = tgt[:, 1:]  # (P * B, T)
-        with torch.autocast(tgt.device.type, torch.bfloat16, config.bf16):
+        with (
+            autocast(weight.device, config.precision),
+            checkpoint_layers(model, config.checkpoint_layers),
+        ):
             logits = model(src, tgt[:, :-1])  # (P * B, T, V)
-        logits = logits.to(weight.dtype)  # bfloat16 is too coarse for a sum
+        logits = logits.to(weight.dtype)  # the short types are too coarse for a sum
         loss = label_smoothed_loss(logits, targets, pad_id, config.smoothing)
         total += loss.item() / passes
         if config.r_drop:
             loss = loss + config.r_drop * disagreement(logits, targets, pad_id)
-        (loss / (passes * tokens)).backward()
+        scaler.scale(loss / (passes * tokens)).backward()
+    scaler.unscale(model.parameters())
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.max_norm)
-    if not norm.isfinite():  # the update would lose every weight
-        raise ValueError(f"gradients must be finite, got a norm of {norm.item()}")
     for group in optimizer.param_groups:
         group["lr"] = rate
-    optimizer.step()
+    if scaler.update(norm):  # one infinite gradient would lose every weight
+        optimizer.step()
     return total, tokens
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 import torch
 from torch import Tensor
@@ -10,15 +11,19 @@ from transformer_lib.checkpoint import (
     average_weights,
     load_tensors,
     load_weights,
+    require_fit,
     save_tensors,
 )
 from transformer_lib.checks import (
     require_not_negative,
+    require_one_of,
     require_positive,
     require_probability,
+    require_type,
 )
 from transformer_lib.files import write_csv
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.precision import PRECISIONS, LossScaler, with_precision
 
 STATE, LOG = "training.safetensors", "log.csv"
 HOW_IT_ENDS = {"epochs", "patience", "cooldown"}  # what a resumed run may change
@@ -44,7 +49,11 @@ class TrainingConfig:
         r_drop: How much it costs that two passes over a batch, each with dropout of its
             own, disagree (R-Drop); 0 makes one pass.
         seed: Where torch's random numbers begin, which dropout draws.
-        bf16: Multiply in bfloat16 where autocast does so.
+        precision: What autocast multiplies in: ``"float32"``, which leaves everything
+            in the type of the weights, ``"bfloat16"`` or ``"float16"``. With float16,
+            an update whose gradient is not finite is skipped.
+        checkpoint_layers: Keep only the inputs of the layers for the gradients, and
+            compute the rest again: less memory, more time, the same weights.
 
     Raises:
         ValueError: If a choice is out of its range.
@@ -61,7 +70,8 @@ class TrainingConfig:
     cooldown: int = 0
     r_drop: float = 0.0
     seed: int = 0
-    bf16: bool = False
+    precision: str = "float32"
+    checkpoint_layers: bool = False
 
     def __post_init__(self) -> None:
         require_positive(
@@ -72,6 +82,7 @@ class TrainingConfig:
         )
         require_not_negative(cooldown=self.cooldown, r_drop=self.r_drop)
         require_probability(smoothing=self.smoothing)
+        require_one_of(PRECISIONS, precision=self.precision)
         for name in ("factor", "max_norm"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
@@ -85,7 +96,7 @@ class Epoch:
 
     Args:
         epoch: Which pass; the first is 1.
-        step: Updates made so far.
+        step: Updates so far, skipped ones included.
         rate: The learning rate of the last one.
         loss: Mean smoothed loss of a training token, in nats, dropout on.
         validation_loss: Mean cross-entropy of a validation token, in nats.
@@ -93,6 +104,7 @@ class Epoch:
             [0, 1].
         tokens: Target tokens trained on, padding not counted.
         seconds: How long the pass took.
+        skipped: Updates left out so far, because float16 could not hold a gradient.
     """
 
     epoch: int
@@ -103,6 +115,16 @@ class Epoch:
     validation_accuracy: float
     tokens: int
     seconds: float
+    skipped: int = 0
+
+
+class About(TypedDict):
+    """What the state says besides its tensors."""
+
+    model: dict
+    training: dict
+    history: list[Epoch]
+    scaler: NotRequired[dict[str, float]]  # older runs have none
 
 
 class TrainingRun:
@@ -111,15 +133,19 @@ class TrainingRun:
     With a ``folder`` that holds a run already, it is that run, put back to where its
     last epoch ended: the model's weights, Adam's means, torch's random state.
 
+    Parameters that are frozen (``requires_grad`` is False) stay as they are.
+
     Args:
         model: It stays on the device where it is.
         config: How to train.
         folder: Where to keep what is reached; None keeps nothing.
 
     Attributes:
-        optimizer: The paper's Adam, of the model's parameters.
+        trained: The model's parameters that are not frozen, by name.
+        optimizer: The paper's Adam, of these.
+        scaler: What float16 needs; otherwise it does nothing.
         history: A record of every epoch so far.
-        recent: The weights after each of the last ``config.average`` epochs.
+        recent: Their values after each of the last ``config.average`` epochs.
 
     Raises:
         ValueError: If the folder holds a run of another model or another way to train,
@@ -134,8 +160,12 @@ class TrainingRun:
     ) -> None:
         self.model, self.config = model, config
         self.folder = None if folder is None else Path(folder)
-        parameters = model.parameters()
+        named = model.named_parameters()
+        self.trained = {name: weight for name, weight in named if weight.requires_grad}
+        parameters = self.trained.values()
         self.optimizer = torch.optim.Adam(parameters, betas=(0.9, 0.98), eps=1e-9)
+        in_float16 = config.precision == "float16"
+        self.scaler = LossScaler() if in_float16 else LossScaler(1, interval=0)
         self.history: list[Epoch] = []
         self.recent: list[dict[str, Tensor]] = []
         if self.folder is not None and (self.folder / STATE).exists():
@@ -169,7 +199,7 @@ class TrainingRun:
             OSError: If the folder cannot be written, as when the disk is full.
         """
         self.history.append(record)
-        named = self.model.named_parameters()
+        named = self.trained.items()
         weights = {name: parameter.detach().clone() for name, parameter in named}
         self.recent = [*self.recent, weights][-self.config.average :]
         if self.folder is not None:
@@ -177,7 +207,8 @@ class TrainingRun:
 
     def finish(self) -> None:
         """Leave the model with the average of the recent weights."""
-        load_weights(self.model, average_weights(self.recent), source="the average")
+        weights = dict(self.model.named_parameters()) | average_weights(self.recent)
+        load_weights(self.model, weights, source="the average")
 
     def _save(self, folder: Path) -> None:
         """Write the state as one file, so that its parts cannot differ in age."""
@@ -187,8 +218,9 @@ class TrainingRun:
             tensors["random cuda"] = torch.cuda.get_rng_state(device)
         for name, parameter in self.model.named_parameters():
             tensors[f"weights/{name}"] = parameter
-            for moment in ADAM:
-                tensors[f"{moment}/{name}"] = self.optimizer.state[parameter][moment]
+        for name, parameter in self.trained.items():
+            means = self.optimizer.state[parameter]  # none if all updates were skipped
+            tensors |= {f"{moment}/{name}": means[moment] for moment in ADAM if means}
         for age, weights in enumerate(self.recent):
             for name, tensor in weights.items():
                 tensors[f"recent {age}/{name}"] = tensor
@@ -196,6 +228,7 @@ class TrainingRun:
             "model": asdict(self.model.config),
             "training": asdict(self.config),
             "history": [asdict(epoch) for epoch in self.history],
+            "scaler": self.scaler.state_dict(),
         }
         save_tensors(folder / STATE, tensors, about)
         write_csv(folder / LOG, about["history"])
@@ -203,8 +236,9 @@ class TrainingRun:
     def _resume(self, path: Path) -> None:
         """Put everything back as ``_save`` found it."""
         tensors, about = load_tensors(path)
-        if about.keys() != {"model", "training", "history"}:
+        if about.keys() - {"scaler"} != {"model", "training", "history"}:
             raise ValueError(f"{path} holds no training run, but {sorted(about)}")
+        require_type(About, **{f"{path}: about": about})
         _require_same("model", self.model.config, about["model"], path)
         _require_same("config", self.config, about["training"], path)
         device = self.model.output.weight.device
@@ -214,18 +248,25 @@ class TrainingRun:
             parts.setdefault(part, {})[name] = tensor.to(device)
         try:
             self.history = [Epoch(**epoch) for epoch in about["history"]]
-            for name, parameter in self.model.named_parameters():
+            if "scaler" in about:
+                self.scaler.load_state_dict(about["scaler"])
+            updates = float(self.history[-1].step - self.scaler.skipped)
+            ages = sum(part.startswith("recent") for part in parts)
+            self.recent = [parts[f"recent {age}"] for age in range(ages)]
+            source = f"what {path} says of the parameters that are not frozen"
+            means = [parts[moment] for moment in ADAM] if updates else []
+            for values in means + self.recent:
+                require_fit(self.trained, values, source=source)
+            for name, parameter in self.trained.items() if updates else ():
                 moments = {moment: parts[moment][name] for moment in ADAM}
-                step = torch.tensor(float(self.history[-1].step))
+                step = torch.tensor(updates)
                 self.optimizer.state[parameter] = {"step": step, **moments}
             load_weights(self.model, parts["weights"], source=path)
             torch.set_rng_state(tensors["random"])
-            ages = sum(part.startswith("recent") for part in parts)
-            self.recent = [parts[f"recent {age}"] for age in range(ages)]
-        except (KeyError, TypeError) as error:
+            if device.type == "cuda" and "random cuda" in tensors:
+                torch.cuda.set_rng_state(tensors["random cuda"], device)
+        except (LookupError, TypeError, OverflowError, RuntimeError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
-        if device.type == "cuda" and "random cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random cuda"], device)
         write_csv(path.parent / LOG, about["history"])
 
 
@@ -239,7 +280,8 @@ def _require_same(
 
     A choice that is not in an older file had its default.
     """
-    before = {field.name: field.default for field in fields(given)} | found
+    defaults = {field.name: field.default for field in fields(given)}
+    before = defaults | with_precision(found)
     now = asdict(given)
     for key in sorted((now.keys() | before.keys()) - HOW_IT_ENDS):
         if now.get(key) != before.get(key):

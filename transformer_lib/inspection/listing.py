@@ -45,7 +45,7 @@ def walk(
     dims: dict[str, int] | None = None,
     notes: Notes | None = None,
     also: Sequence[Callable] = (),
-    raises: type[BaseException] | tuple[()] = (),
+    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     **kwargs: Any,
 ) -> Walk:
     """Run a call once; show its lines, what each made, and a note for each idea.
@@ -74,7 +74,8 @@ def walk(
         also: Functions, methods or modules that the call calls, directly or not: shown
             below it in this order, as they first ran. A key of a note is then the
             beginning of exactly one line of them all.
-        raises: An exception that the call must raise; the listing ends there.
+        raises: An exception that the call must raise, or several of which it must raise
+            one; the listing ends there.
         **kwargs: Handed to the call.
 
     Returns:

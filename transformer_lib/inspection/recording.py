@@ -1,12 +1,16 @@
 """Record the attention weights of a real pass through any model."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from copy import copy
+from threading import Lock
+from typing import Any
 
 from torch import Tensor, nn
 
 from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
+
+_ENTERING = Lock()
 
 
 @contextmanager
@@ -15,7 +19,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
     Inside the ``with`` block each attention layer computes with the explicit function
     of the book instead of the fused kernel, behind the same projections, checks, mask
-    and dropout. Afterwards everything is as it was.
+    and dropout. Afterwards everything is as it was. Copies of the model that are made
+    inside are not recorded.
 
         with record_attention(model) as maps:
             model(src, tgt)
@@ -26,10 +31,11 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
     Yields:
         A dictionary that fills as the model runs: the layer's name in the model ("" for
-        the model itself) to its weights in the latest pass, shape (B, H, T, S),
-        detached.
+        the model itself) to its weights in the latest pass, whichever thread ran it,
+        shape (B, H, T, S), detached.
 
     Raises:
+        RuntimeError: If a layer is being recorded already, in this thread or another.
         ValueError: If the model has no ``MultiHeadAttention``.
     """
     layers = {
@@ -42,17 +48,36 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
             f"model must hold a MultiHeadAttention, got {type(model).__name__}"
         )
     maps: dict[str, Tensor] = {}
-    before = {name: layer.attend for name, layer in layers.items()}
-    try:
+    with _ENTERING:
+        before = {name: layer.attend for name, layer in layers.items()}
+        for name, attend in before.items():
+            if isinstance(attend, _Recorder):
+                raise RuntimeError(
+                    "model must be recorded once at a time, got a second recording of "
+                    f"{name or type(model).__name__}"
+                )
         for name, layer in layers.items():
-            layer.attend = partial(_attend_and_keep, maps, name)
+            layer.attend = _Recorder(before[name], maps, name)
+    try:
         yield maps
     finally:
         for name, layer in layers.items():
             layer.attend = before[name]
 
 
-def _attend_and_keep(maps: dict[str, Tensor], name: str, *inputs) -> Tensor:
-    heads, weights = scaled_dot_product_attention(*inputs)
-    maps[name] = weights.detach()
-    return heads
+class _Recorder:
+    """Stands in for the ``attend`` of a layer, and keeps the weights."""
+
+    def __init__(
+        self, before: Callable[..., Tensor], maps: dict[str, Tensor], name: str
+    ) -> None:
+        self.before, self.maps, self.name = before, maps, name
+
+    def __call__(self, *inputs: Any) -> Tensor:
+        heads, weights = scaled_dot_product_attention(*inputs)
+        self.maps[self.name] = weights.detach()
+        return heads
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        """Give a copy of the layer, or a pickle, what it attended with before."""
+        return copy, (self.before,)

@@ -57,9 +57,10 @@ class Run(Part):
 
 def trace(
     call: Callable,
+    /,
     *args: Any,
     also: Sequence[Callable] = (),
-    raises: type[BaseException] | tuple[()] = (),
+    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     **kwargs: Any,
 ) -> Run:
     """Run ``call(*args, **kwargs)`` and record its first frame, statement by statement.
@@ -74,7 +75,8 @@ def trace(
         *args: Handed to the call.
         also: What the call calls, directly or not, and shall be followed as well: of
             each, the first time that it runs.
-        raises: An exception that the call must raise; it is kept instead of thrown.
+        raises: An exception that the call must raise, or several of which it must raise
+            one; it is kept instead of thrown.
         **kwargs: Handed to the call.
 
     Raises:
@@ -102,7 +104,9 @@ def trace(
     if not run.records[0].times:
         raise RuntimeError(f"the call ended without ever running {name}") from run.error
     if raises and run.error is None:
-        raise RuntimeError(f"{name} was to raise {raises.__name__} and did not")
+        kinds = raises if isinstance(raises, tuple) else (raises,)
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise RuntimeError(f"{name} was to raise {wanted} and did not")
     for part in run.also:
         if not part.records[0].times:
             missed = part.function.__qualname__
@@ -153,12 +157,16 @@ class _Tracer:
         """Let another tracer see an event, and stay in charge.
 
         Coverage's C tracer takes the hook back whenever it sees a call, and a debugger
-        drops it on "continue": what they leave there is what they will find again.
+        drops it on "continue": what they leave there is what they will find again. A
+        walk within this walk is the one in charge until it ends.
         """
+        in_charge = sys.gettrace()
+        if not isinstance(getattr(in_charge, "__self__", None), _Tracer):
+            in_charge = self.hook
         answer = tracer(*event) if tracer is not None else None
-        if sys.gettrace() is not self.hook:
+        if sys.gettrace() is not in_charge:
             self.previous = sys.gettrace()
-            sys.settrace(self.hook)
+            sys.settrace(in_charge)
         return answer
 
     def on_call(self, frame: FrameType, event: str, arg: Any) -> Callable | None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -43,6 +44,11 @@ class Value:
 
 def describe(name: str, value: Any, status: str = "") -> list[Value]:
     """Describe a value; a few tensors in a tuple or list one by one."""
+    data = getattr(getattr(value, "handle", None), "data", None)
+    if isinstance(data, np.ndarray):  # a tensor of Triton's interpreter
+        if value.dtype.is_ptr():
+            return [Value(name, "an address", status)]
+        value = torch.from_numpy(data.copy())
     if isinstance(value, Tensor) and not value.is_nested:
         described = Value(name, _kind(value), status, tuple(value.shape))
         with suppress(RuntimeError):  # sparse, quantised, meta: not all can be read

@@ -1,14 +1,16 @@
 """Where pairs of sentences come from: the grammar, Multi30k, or your own files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import BinaryIO
 
 from transformer_lib.data.grammar import Splits, splits
 from transformer_lib.data.multi30k import SPLITS, multi30k
 
 DATA = ("grammar", "multi30k")
+LONGEST = 100_000  # bytes of a line: no sentence has as many, and long words are slow
 grammar_splits = cache(splits)
 
 
@@ -24,7 +26,8 @@ class Corpus:
             language, which may be any. None takes ``data``.
 
     Raises:
-        ValueError: If ``data`` is neither, or asked for another pair of languages.
+        ValueError: If ``data`` is neither, or asked for another pair of languages, or
+            ``files`` are not two for each split.
     """
 
     data: str = "grammar"
@@ -35,6 +38,11 @@ class Corpus:
     def __post_init__(self) -> None:
         if self.data not in DATA:
             raise ValueError(f"data must be {' or '.join(DATA)}, got {self.data}")
+        for split, names in (self.files or {}).items():
+            if len(names) != 2:
+                raise ValueError(
+                    f"files must be 2 for each split, got {len(names)} for {split}"
+                )
         if self.files is None and {self.source, self.target} != {"en", "de"}:
             raise ValueError(
                 f"source and target must be en and de in {self.data}, "
@@ -102,7 +110,7 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
                 f"line {number} must have text in both {source} and {target}, "
                 f"got {pair[0]!r} and {pair[1]!r}"
             )
-    if not any(map(any, pairs)):
+    if not any(side.strip() for side in sides[0]):
         raise ValueError(
             f"{source} and {target} must have text, got {len(pairs)} empty lines"
         )
@@ -110,26 +118,48 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """Read the lines of a UTF-8 text file, ended by "\\n" or "\\r\\n" and by no other.
+    """Read the lines of a UTF-8 text file, as ``lines_of`` does.
 
     Raises:
-        ValueError: If a line is not UTF-8; the message says which.
+        ValueError: If a line is too long or not UTF-8; the message says which.
     """
-    content = Path(path).read_bytes()
-    lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    return [read_line(line, f"{path}, line {n}") for n, line in enumerate(lines, 1)]
+    with Path(path).open("rb") as file:
+        return list(lines_of(file, str(path)))
+
+
+def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
+    """Read lines as they come, ended by "\\n" or "\\r\\n" and by no other.
+
+    Args:
+        file: UTF-8 text.
+        name: What the error calls it.
+
+    Yields:
+        Each line, without its end.
+
+    Raises:
+        ValueError: If a line is too long or not UTF-8; the message says which.
+    """
+    read = partial(file.readline, LONGEST + 2)  # what is longer is not read to its end
+    for number, line in enumerate(iter(read, b""), 1):
+        yield read_line(line, f"{name}, line {number}")
 
 
 def read_line(line: bytes, place: str) -> str:
     """Decode a line, without its end and without a byte-order mark.
 
     Args:
-        line: UTF-8.
+        line: UTF-8, at most 100,000 bytes and the end.
         place: Where it comes from, for the error.
 
     Raises:
-        ValueError: If it is not UTF-8.
+        ValueError: If it is longer or not UTF-8.
     """
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    if len(line) > LONGEST:
+        raise ValueError(
+            f"{place} must have at most {LONGEST:,} bytes, got at least {len(line):,}"
+        )
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -137,4 +167,4 @@ def read_line(line: bytes, place: str) -> str:
             f"{place} must be UTF-8, got {line[error.start]:#04x} as byte "
             f"{error.start + 1}"
         ) from error
-    return text.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")
+    return text.removeprefix("\ufeff")

@@ -200,6 +200,11 @@ def _model(command: argparse.ArgumentParser) -> None:
         help="strength of a beam's length penalty: more makes longer translations "
         f"(default: {ALPHA}; the paper's is 0.6)",
     )
+    command.add_argument(
+        "--readable",
+        action="store_true",
+        help="write with the decoder of the book's part II, not with the fast one",
+    )
 
 
 def _device(command: argparse.ArgumentParser) -> None:

@@ -6,14 +6,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from random import Random
+from typing import NotRequired, TypedDict
 
 import torch
 from tqdm import tqdm
 
-from transformer_lib.checks import require_not_negative, require_probability
+from transformer_lib.checks import (
+    require_not_negative,
+    require_positive,
+    require_probability,
+    require_type,
+)
 from transformer_lib.data.batching import Batch, Pair, token_batches
-from transformer_lib.files import write_json
+from transformer_lib.files import sole_use, write_json
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.precision import with_precision
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import train
 from transformer_lib.training_run import HOW_IT_ENDS, STATE, Epoch, TrainingConfig
@@ -77,8 +84,17 @@ CHOICES |= MODEL_CHOICES | TRAINING_CHOICES
 SAME = CHOICES.keys() - HOW_IT_ENDS | {"sentences_sha256"}
 
 
+class Record(TypedDict):
+    """What ``run.json`` must hold to be of use. The choices stand beside it."""
+
+    command: str
+    corpus: Corpus
+    sentences_sha256: dict[str, str]
+    earlier_commands: NotRequired[list[str]]
+
+
 def require_choices(recipe: Recipe) -> None:
-    """Refuse a choice that is unknown or not of its type.
+    """Refuse a choice that is unknown, not of its type or not of 64 bits.
 
     Args:
         recipe: ``vocab_size``, ``max_tokens`` of a batch, ``bpe_dropout`` (see
@@ -94,11 +110,9 @@ def require_choices(recipe: Recipe) -> None:
         if name not in CHOICES:
             known = ", ".join(sorted(CHOICES))
             raise ValueError(f"choices are {known}; got {name}")
-        kind = CHOICES[name]
-        fits = isinstance(value, int | float if kind is float else kind)
-        if not fits or (isinstance(value, bool) and kind is not bool):
-            wanted = getattr(kind, "__name__", kind)
-            raise ValueError(f"{name} must be {wanted}, got {value!r}")
+        require_type(CHOICES[name], **{name: value})
+        if isinstance(value, int | float) and not abs(value) < 2**63:  # as nan is not
+            raise ValueError(f"{name} must be between -2**63 and 2**63, got {value}")
 
 
 def train_translator(
@@ -129,8 +143,9 @@ def train_translator(
         How good its greedy translations of "validation" are.
 
     Raises:
-        ValueError: If the folder holds another run, a pair is too long for the model or
-            a batch, or a choice is impossible, such as a cooldown as long as the run.
+        ValueError: If the folder holds another run, or another process trains there; if
+            a pair is too long for the model or a batch, or a choice is impossible, such
+            as a cooldown as long as the run.
     """
     require_choices(recipe)
     folder = Path(folder)
@@ -158,10 +173,7 @@ def train_translator(
         "device": _device_name(device),
         "torch": torch.__version__,
     }
-    record = _begin(folder, record)
     tokenizer = translator.tokenizer
-    tokenizer.save(folder / TOKENIZER)
-
     longest = min(recipe["max_tokens"], model.config.max_len)
     first = last + 1 - recipe.get("bpe_dropout_epochs", last)  # with BPE-dropout
 
@@ -179,17 +191,20 @@ def train_translator(
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
     validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
-    history = train(
-        model, batches, validation, config, folder=folder, on_epoch=on_epoch
-    )
-    translator.save(folder)
-    scores = measure(translator, pairs["validation"])
-    reached = {
-        "epochs_trained": len(history),
-        "minutes": round(sum(epoch.seconds for epoch in history) / 60, 1),
-        "validation": asdict(scores),
-    }
-    write_json(folder / RECORD, {**record, **reached})
+    with sole_use(folder):
+        record = _begin(folder, record)
+        tokenizer.save(folder / TOKENIZER)
+        history = train(
+            model, batches, validation, config, folder=folder, on_epoch=on_epoch
+        )
+        translator.save(folder)
+        scores = measure(translator, pairs["validation"])
+        reached = {
+            "epochs_trained": len(history),
+            "minutes": round(sum(epoch.seconds for epoch in history) / 60, 1),
+            "validation": asdict(scores),
+        }
+        write_json(folder / RECORD, {**record, **reached})
     return scores
 
 
@@ -199,7 +214,31 @@ def untrained(pairs: Sequence[Sentences], recipe: Recipe) -> Translator:
     tokenizer = Tokenizer.train(sentences, recipe["vocab_size"])
     choices = _chosen(recipe, MODEL_CHOICES)
     config = TransformerConfig.base(tokenizer.vocab_size, **choices)
+    require_room(config)
     return Translator(Transformer(config), tokenizer)
+
+
+def require_room(config: TransformerConfig) -> None:
+    """Refuse a model that this computer has not the memory to train.
+
+    Counted are its matrices and tables: weights, gradients and Adam's two means.
+
+    Raises:
+        ValueError: If that cannot be had, which is found out by asking for it at once.
+    """
+    sizes = {"d_model": config.d_model, "d_ff": config.d_ff, "max_len": config.max_len}
+    require_positive(**sizes)
+    width = config.d_model
+    layers = config.num_layers * (12 * width + 4 * config.d_ff) * width
+    weights = config.tgt_vocab_size * width + layers
+    needed = 4 * (4 * weights + 2 * config.max_len * width)  # bytes
+    try:
+        torch.empty(min(needed, 2**63 - 1), dtype=torch.uint8)  # nothing is written
+    except RuntimeError as error:
+        raise ValueError(
+            "d_model, d_ff, num_layers, max_len and vocab_size must make a model that "
+            f"the memory can hold, got one of {needed:,} bytes"
+        ) from error
 
 
 def measure(
@@ -268,9 +307,10 @@ def read_record(folder: str | Path) -> dict[str, object]:
     path = Path(folder) / RECORD
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
+        require_type(Record, record=record)
         Corpus(**record["corpus"])
-        dict(record["sentences_sha256"])
-    except (ValueError, TypeError, KeyError) as error:
+        record = with_precision(record)
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a whole record: {error}") from error
     return record
 

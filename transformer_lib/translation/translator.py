@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Self
 
 from transformer_lib.checkpoint import load_model, load_tensors, save_model
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_finite, require_positive
 from transformer_lib.data.batching import pad
 from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.fast_decoder import FastDecoder, unknown
 from transformer_lib.model import Transformer
 from transformer_lib.tokenizer import Tokenizer
 
@@ -23,11 +24,16 @@ class Translator:
     Args:
         model: A trained encoder-decoder model; it translates on the device where it is.
         tokenizer: The tokenizer it was trained with.
+        fast: Write with a ``FastDecoder``: the same translations, sooner. A model that
+            it does not know writes by itself.
     """
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, model: Transformer, tokenizer: Tokenizer, *, fast: bool = True
+    ) -> None:
         self.model = model
         self.tokenizer = tokenizer
+        self.fast = fast
 
     def translate(
         self, sentences: Sequence[str], beam: int = 1, alpha: float = ALPHA
@@ -48,12 +54,14 @@ class Translator:
         Raises:
             TypeError: If ``sentences`` is a single str.
             ValueError: If a sentence has more tokens than the model has positions;
-                nothing is translated then. If ``beam`` is below 1, or a beam's
-                ``alpha`` is out of range.
+                nothing is translated then. If ``beam`` is below 1 or above 4000,
+                or a beam's ``alpha`` is out of range.
         """
         if isinstance(sentences, str):
             raise TypeError("sentences must be a list of str, got a str")
         require_positive(beam=beam)
+        if beam > MAX_TOKENS:
+            raise ValueError(f"beam must be at most {MAX_TOKENS}, got {beam}")
         sources = [self._encode(*numbered) for numbered in enumerate(sentences, 1)]
         translations = [""] * len(sources)
         order = [i for i, source in enumerate(sources) if len(source) > 1]
@@ -83,19 +91,21 @@ class Translator:
 
         Raises:
             FileNotFoundError: If one of the two files is missing.
-            ValueError: If one is damaged, or the tokenizer is not the one that the
-                model was saved with.
+            ValueError: If one is damaged, a weight is infinite or not a number, or the
+                tokenizer is not the one that the model was saved with.
         """
         model_path, tokenizer_path = Path(folder) / MODEL, Path(folder) / TOKENIZER
         model = load_model(model_path)
-        tokenizer = Tokenizer.load(tokenizer_path)
+        named = model.named_parameters()
+        require_finite(**{f"{model_path}: {name}": weight for name, weight in named})
         expected = load_tensors(model_path)[1].get("tokenizer")
-        if _sha256(tokenizer_path) != expected:
+        found = _sha256(tokenizer_path)
+        if found != expected:
             raise ValueError(
-                f"{tokenizer_path} does not belong to {model_path}: its SHA-256 must "
-                f"be {expected}, got {_sha256(tokenizer_path)}"
+                f"{tokenizer_path} is damaged, or does not belong to {model_path}: its "
+                f"SHA-256 must be {expected}, got {found}"
             )
-        return cls(model, tokenizer)
+        return cls(model, Tokenizer.load(tokenizer_path))
 
     def _encode(self, number: int, sentence: str) -> list[int]:
         """Make the token ids that the encoder reads, EOS included."""
@@ -114,9 +124,12 @@ class Translator:
         src = pad(sources, self.tokenizer.pad_id)  # (B, S)
         src = src.to(self.model.output.weight.device)
         ids = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
+        model = self.model
+        if self.fast and unknown(model) is None:
+            model = FastDecoder(model)
         if beam == 1:
-            return greedy_decode(self.model, src, **ids)
-        found = beam_search(self.model, src, beam_size=beam, alpha=alpha, **ids)
+            return greedy_decode(model, src, **ids)
+        found = beam_search(model, src, beam_size=beam, alpha=alpha, **ids)
         return [hypotheses[0].tokens for hypotheses in found]
 
 

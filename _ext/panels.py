@@ -1,0 +1,33 @@
+"""Show the still form of a panel in a page, and nothing that would need a kernel.
+
+MyST-NB writes the state of every widget into the page, and loads scripts for it from
+another host: neither is of use here. The looks of the panels all pages share.
+"""
+
+from pathlib import Path
+
+from transformer_lib.widgets.panel import PANEL_STYLE
+
+STYLE_SHEET = "book/_static/made/panels.css"
+
+
+def drop_state(app, pagename, templatename, context, doctree):
+    """Remove the state of the widgets from a page."""
+    context["script_files"] = [
+        script
+        for script in context.get("script_files", [])
+        if "widget-state" not in str(getattr(script, "attributes", {}).get("type"))
+    ]
+
+
+def write_style(app):
+    """Write the style sheet, before the static files are copied."""
+    path = Path(app.srcdir, STYLE_SHEET)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(PANEL_STYLE, encoding="utf-8")
+
+
+def setup(app):
+    app.connect("html-page-context", drop_state, priority=900)
+    app.connect("builder-inited", write_style)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,158 @@
+"""What each idea of the fast decoder is worth: taken back one at a time.
+
+    python experiments/fast_decoder.py
+
+16 sentences of 15 to 20 tokens, random weights, a vocabulary of 8,000, 60 new tokens
+each, one thread. All ways are run in every round, one after the other; the table gives
+the least time of a way divided by the least of the fast decoder, since other programs
+can only add to it. Times are those of the processor.
+"""
+
+import argparse
+import csv
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from transformer_lib import fast_decoder
+from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.fast_decoder import FastCache, FastDecoder, FastLayer
+from transformer_lib.model import Transformer, TransformerConfig
+
+TABLE = Path(__file__).with_suffix(".csv")
+SENTENCES, NEW_TOKENS, VOCABULARY, BEAM = 16, 60, 8000, 4
+PAD, BOS = 0, 1
+SIZES = {
+    128: {"num_heads": 4, "d_ff": 256, "num_layers": 4},
+    256: {"num_heads": 8, "d_ff": 1024, "num_layers": 3},
+    512: {"num_heads": 8, "d_ff": 2048, "num_layers": 6},
+}
+
+
+class ThreeProducts(FastLayer):
+    """Query, key and value each by a product of its own."""
+
+    def __init__(self, layer, sentences):
+        super().__init__(layer, sentences)
+        own = layer.self_attention
+        parts = own.w_q, own.w_k, own.w_v
+        self.w_qkv = lambda x: torch.cat([part(x) for part in parts], dim=-1)
+
+
+class GrowingRoom(FastLayer):
+    """No room in advance: every position copies all before it."""
+
+    def _attend_to_past(self, x, length, past):
+        self.room = F.pad(self.room[:, :, :, :length], (0, 0, 0, 0, 0, 1))
+        return super()._attend_to_past(x, length, past)
+
+
+class MovedKeys(FastCache):
+    """Every row for itself: the source's keys copied, those of the target moved."""
+
+    whole_room = False
+
+    def select(self, rows: Tensor, *, same_memory: bool = False) -> None:
+        if not same_memory:
+            slots = torch.zeros(len(rows), self.length, dtype=torch.long)
+            for layer in self.layers:
+                layer.spread(rows, slots, rows)
+            self.hidden = self.hidden[rows]
+            self._share(len(rows), 1)
+            return
+        for layer in self.layers:
+            used = layer.room if self.whole_room else layer.room[:, :, :, : self.length]
+            used.copy_(used.index_select(1, rows))
+
+
+class MovedRoom(MovedKeys):
+    """The same, and what is reserved is moved with the keys."""
+
+    whole_room = True
+
+
+def explicit(query, key, value, hidden, dropout=0.0):
+    """Attend with the two products and the softmax of chapter 3."""
+    scores = query @ key.transpose(2, 3) * query.size(3) ** -0.5
+    if hidden is not None and hidden.dtype == torch.bool:  # the encoder's mask
+        scores = scores.masked_fill(~hidden, float("-inf"))
+    elif hidden is not None:
+        scores += hidden
+    return scores.softmax(dim=-1) @ value
+
+
+WAYS = {
+    "fast": nullcontext,
+    "three products": lambda: patch.object(fast_decoder, "FastLayer", ThreeProducts),
+    "no room reserved": lambda: patch.object(fast_decoder, "FastLayer", GrowingRoom),
+    "keys moved": lambda: patch.object(fast_decoder, "FastCache", MovedKeys),
+    "room moved": lambda: patch.object(fast_decoder, "FastCache", MovedRoom),
+    "explicit attention": lambda: patch.object(
+        F, "scaled_dot_product_attention", explicit
+    ),
+}
+
+
+def batch() -> Tensor:
+    """Source ids, shape (SENTENCES, 20); lengths from 15 to 20."""
+    src = torch.randint(2, VOCABULARY, (SENTENCES, 20))
+    lengths = 15 + torch.arange(SENTENCES) % 6
+    return src.masked_fill(torch.arange(20) >= lengths[:, None], PAD)
+
+
+def measure(width: int, rounds: int) -> list[dict[str, object]]:
+    """Run all ways in turn, greedily and by beam; give a row for each."""
+    config = TransformerConfig.base(
+        VOCABULARY, dropout=0.0, max_len=128, d_model=width, **SIZES[width]
+    )
+    model, src = Transformer(config).eval(), batch()
+    limits = {"bos_id": BOS, "eos_id": PAD, "max_len": NEW_TOKENS}
+    searches: dict[str, Callable] = {
+        "greedy": lambda model: greedy_decode(model, src, **limits),
+        "beam": lambda model: beam_search(model, src, **limits, beam_size=BEAM),
+    }
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for number in range(1 + rounds):  # the first is for warming up
+        for method, search in searches.items():
+            for way in ("readable", *WAYS):
+                with WAYS.get(way, nullcontext)():
+                    start = time.process_time()
+                    search(model if way == "readable" else FastDecoder(model))
+                    if number > 0:
+                        spent = time.process_time() - start
+                        seconds.setdefault((method, way), []).append(spent)
+    return [
+        {
+            "d_model": width,
+            "method": method,
+            "way": way,
+            "times the fast one's": round(min(spent) / min(seconds[method, "fast"]), 2),
+        }
+        for (method, way), spent in seconds.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--width", type=int, nargs="+", default=list(SIZES))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    rows = [
+        row for width in arguments.width for row in measure(width, arguments.rounds)
+    ]
+    with TABLE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

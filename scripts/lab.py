@@ -1,0 +1,36 @@
+"""Open the notebooks in JupyterLab: `python scripts/lab.py [OPTIONS OF JUPYTERLAB]`.
+
+It asks nobody for news or for newer versions, so it needs no network.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from build import MODEL, without_model
+from jupyterlab.labapp import main as jupyterlab
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from transformer_lib.javascript.weights import write_script  # noqa: E402
+
+QUIET = [
+    "--LabApp.news_url=",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+]
+
+
+def main(root: Path, options: list[str]) -> None:
+    """Pack the translator for its control, and start."""
+    try:
+        write_script(root / MODEL, root / "book/_static/made/translator.js")
+    except (OSError, ValueError) as error:
+        print(without_model(root) or error, file=sys.stderr)
+    if getattr(os, "geteuid", lambda: 1)() == 0 and "--allow-root" not in options:
+        print("As root, use: make lab OPTIONS=--allow-root", file=sys.stderr)
+    jupyterlab([f"--ServerApp.root_dir={root / 'book'}", *QUIET, *options])
+
+
+if __name__ == "__main__":
+    main(ROOT, sys.argv[1:])

@@ -1,0 +1,222 @@
+"""Decoding with the cache finds what it finds without, whatever is asked for."""
+
+import re
+
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from strategies import SEEDS, configs, examples, models, models_and_sentences, sentences
+from torch.testing import assert_close
+
+from transformer_lib.cache import DecoderCache
+from transformer_lib.decoding import (
+    beam_search,
+    greedy_decode,
+    length_limits,
+    length_penalty,
+    next_probabilities,
+    sample,
+)
+from transformer_lib.masks import padding_mask
+from transformer_lib.model import Transformer, TransformerConfig
+
+pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
+same = {"rtol": 0, "atol": 1e-9}
+TRANSLATORS = configs(has_source=True, least_width=4)
+
+
+@examples(20, 2_000)
+@given(models_and_sentences(), st.data())
+def test_step_by_step_the_logits_are_those_of_one_pass(given, data):
+    """Rows leave, come twice and change places on the way."""
+    model, src, tgt = given
+    config = model.config
+    tgt = tgt.where(tgt != config.pad_id, (config.pad_id + 1) % config.tgt_vocab_size)
+    memory = mask = None
+    if src is not None:
+        memory, mask = model.encode(src), padding_mask(src, config.pad_id)
+    expected = model.decode(tgt, memory, mask)
+    cache = DecoderCache(config.num_layers)
+    for t in range(tgt.size(1)):
+        assert cache.length == t
+        logits = model.decode(tgt[:, t : t + 1], memory, mask, cache)
+        assert_close(logits, expected[:, t : t + 1], **same)
+        rows = st.lists(st.integers(0, len(tgt) - 1), min_size=1, max_size=4)
+        if data.draw(st.booleans()):
+            rows = torch.tensor(data.draw(rows, "rows"))
+            cache.select(rows)
+            tgt, expected = tgt[rows], expected[rows]
+            mask = None if mask is None else mask[rows]
+
+
+@st.composite
+def tasks(draw):
+    """A model, sentences, and which ids begin and end a translation: any may."""
+    model = draw(models(TRANSLATORS))
+    config = model.config
+    src = draw(sentences(config.src_vocab_size, config.pad_id, draw(st.integers(1, 3))))
+    ids = st.integers(0, config.tgt_vocab_size - 1)
+    how = {"bos_id": draw(ids), "eos_id": draw(ids)}
+    how["max_len"] = draw(st.none() | st.integers(1, config.max_len))
+    return model, src, how
+
+
+def found(decode, model, src, **how):
+    """What is found, or in which words it is refused."""
+    try:
+        return decode(model, src, **how)
+    except ValueError as error:
+        said = str(error)
+    assert re.search(r"\bmust\b", said), said
+    return said
+
+
+def assert_written(translation, limit, model, how):
+    assert len(translation) <= limit
+    assert model.config.pad_id not in translation
+    assert how["eos_id"] not in translation
+
+
+@examples(15, 1_500)
+@given(tasks())
+def test_greedy_decoding_is_the_same_without_the_cache(task):
+    model, src, how = task
+    with_, without = (
+        found(greedy_decode, model, src, **how, use_cache=use) for use in (True, False)
+    )
+    assert with_ == without
+    if isinstance(with_, list):
+        limits = length_limits(model, src, how["max_len"])
+        for translation, limit in zip(with_, limits, strict=True):
+            assert_written(translation, limit, model, how)
+        alone = [greedy_decode(model, row[None], **how)[0] for row in src]
+        if how["max_len"] is not None:
+            assert alone == with_
+
+
+@examples(15, 1_500)
+@given(
+    tasks(),
+    SEEDS,
+    st.floats(0.1, 5.0),
+    st.none() | st.integers(1, 10),
+    st.none() | st.floats(0.01, 1.0),
+)
+def test_the_same_numbers_draw_the_same_without_the_cache(
+    task, seed, temperature, top_k, top_p
+):
+    model, src, how = task
+    how |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    with_, without = (
+        found(
+            sample,
+            model,
+            src,
+            **how,
+            use_cache=use,
+            generator=torch.Generator().manual_seed(seed),
+        )
+        for use in (True, False)
+    )
+    assert with_ == without
+
+
+@examples(15, 1_500)
+@given(
+    tasks(),
+    st.integers(1, 5),
+    st.sampled_from([0.6, 0.0, 1.4, -3.0, 100.0, -100.0]) | st.floats(-5, 5),
+)
+def test_beam_search_finds_the_same_without_the_cache(task, beam_size, alpha):
+    model, src, how = task
+    more = {"beam_size": beam_size, "alpha": alpha}
+    with_, without = (
+        found(beam_search, model, src, **how, **more, use_cache=use)
+        for use in (True, False)
+    )
+    if isinstance(with_, str):
+        assert with_ == without
+        return
+    for ours, theirs in zip(with_, without, strict=True):
+        assert [h.tokens for h in ours] == [h.tokens for h in theirs]
+        assert [h.ended for h in ours] == [h.ended for h in theirs]
+        for name in ("log_prob", "score"):
+            one, other = ([getattr(h, name) for h in hs] for hs in (ours, theirs))
+            assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
+    limits = length_limits(model, src, how["max_len"])
+    for row, each, limit in zip(src, with_, limits, strict=True):
+        assert 1 <= len(each) <= beam_size
+        assert each == sorted(each, key=lambda h: (not h.ended, -h.score))
+        for h in each:
+            assert_written(h.tokens, limit, model, how)
+            assert h.ended or len(h.tokens) == limit
+            if how["bos_id"] != model.config.pad_id:
+                check_log_prob(model, row, h, how, alpha)
+
+
+def check_log_prob(model, row, hypothesis, how, alpha):
+    """The model itself, asked once about the whole translation, says the same."""
+    written = [*hypothesis.tokens, how["eos_id"]][: len(hypothesis.tokens) + 1]
+    written = written if hypothesis.ended else hypothesis.tokens
+    prefix = torch.tensor([[how["bos_id"], *written[:-1]]])
+    logits = model(row[None], prefix)[0]
+    logits[:, model.config.pad_id] = float("-inf")
+    steps = logits.log_softmax(dim=-1).gather(1, torch.tensor(written)[:, None])
+    assert hypothesis.log_prob == pytest.approx(steps.sum().item(), abs=1e-5)
+    penalty = length_penalty(len(written), alpha)
+    assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty)
+
+
+@examples(20, 3_000)
+@example(-1e30, 1e-40, None, None)
+@example(0.0, 1.0, None, 1e-300)
+@given(
+    st.floats(-1e30, 1e30),
+    st.floats(0, 1e300, exclude_min=True),
+    st.none() | st.integers(1, 9),
+    st.none() | st.floats(0, 1, exclude_min=True),
+)
+def test_any_temperature_and_share_give_probabilities_or_are_refused(
+    logit, temperature, top_k, top_p
+):
+    for dtype in (torch.float32, torch.float64):
+        logits = torch.tensor([[0.0, 1.0, logit, -1.0, 0.5]], dtype=dtype)
+        try:
+            found = next_probabilities(logits, temperature, top_k, top_p)
+        except ValueError as error:
+            named = str(error).partition(" ")[0]
+            assert named in ("temperature", "top_p")
+            continue
+        assert_close(found.sum(dim=-1), torch.ones(1, dtype=dtype))
+        assert (found >= 0).all()
+
+
+@examples(15, 500)
+@example(2, 1, True)
+@given(st.integers(2, 4), st.integers(1, 7), st.booleans())
+def test_the_smallest_vocabularies_are_searched(vocab_size, beam_size, use_cache):
+    config = {"src_vocab_size": 3, "tgt_vocab_size": vocab_size, "max_len": 5}
+    sizes = {"d_model": 4, "num_heads": 2, "d_ff": 3, "num_layers": 1}
+    model = Transformer(TransformerConfig(**config, **sizes)).eval()
+    src = torch.tensor([[1, 2], [2, 0]])
+    how = {"bos_id": 1, "eos_id": vocab_size - 1, "max_len": 4}
+    each = beam_search(model, src, **how, beam_size=beam_size, use_cache=use_cache)
+    assert all(1 <= len(found) <= beam_size for found in each)
+    greedy = greedy_decode(model, src, **how, use_cache=use_cache)
+    if beam_size == 1:
+        assert [found[0].tokens for found in each] == greedy
+
+
+@examples(15, 500)
+@given(tasks(), st.sampled_from(["beam_size", "alpha", "max_len"]), st.data())
+def test_what_no_search_can_do_is_refused_by_name(task, name, data):
+    model, src, how = task
+    bad = {
+        "beam_size": st.integers(max_value=0),
+        "alpha": st.floats(max_value=-101) | st.floats(101) | st.just(float("nan")),
+        "max_len": st.integers(max_value=0) | st.integers(model.config.max_len + 1),
+    }[name]
+    value = data.draw(bad)
+    with pytest.raises(ValueError, match=f"^{name} must be .*, got "):
+        beam_search(model, src, **{**how, name: value})

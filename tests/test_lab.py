@@ -1,0 +1,71 @@
+"""`make lab`: what it says before JupyterLab starts, and what it asks of it."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from book_files import ROOT
+
+sys.path.append(str(ROOT / "scripts"))
+
+import lab
+from build import MODEL
+
+SCRIPT = "book/_static/made/translator.js"
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The options of every JupyterLab that would have started."""
+    options = []
+    monkeypatch.setattr(lab, "jupyterlab", options.append)
+    return options
+
+
+def test_the_translator_is_packed_and_the_lab_asks_nobody_for_news(tmp_path, started):
+    shutil.copytree(ROOT / MODEL, tmp_path / MODEL)
+    lab.main(tmp_path, ["--no-browser"])
+    assert (tmp_path / SCRIPT).read_text("utf-8").startswith("document.currentScript")
+    (options,) = started
+    assert options[0] == f"--ServerApp.root_dir={tmp_path}/book"
+    assert options[-1] == "--no-browser"
+    assert {"--LabApp.news_url="} < set(options)
+    assert "check_for_updates_class=jupyterlab.NeverCheck" in " ".join(options)
+
+
+def test_without_the_model_the_lab_says_what_is_missing_and_starts(
+    tmp_path, started, capsys
+):
+    (tmp_path / "book").mkdir()
+    for name, text in (("with", MODEL), ("without", "")):
+        (tmp_path / "book" / f"{name}.ipynb").write_text(text)
+    lab.main(tmp_path, [])
+    said = capsys.readouterr().err
+    assert f"{MODEL} is missing, and these chapters load it: with.\n" in said
+    assert len(started) == 1
+    assert not (tmp_path / SCRIPT).exists()
+
+
+@pytest.mark.parametrize(
+    ("user", "options", "says"),
+    [(0, [], True), (0, ["--allow-root"], False), (1000, [], False)],
+)
+def test_root_is_told_how_to_go_on(
+    tmp_path, started, capsys, monkeypatch, user, options, says
+):
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    lab.main(tmp_path, options)
+    assert ("make lab OPTIONS=--allow-root" in capsys.readouterr().err) == says
+
+
+def test_the_command_that_packs_a_model_names_the_one_that_is_missing(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "transformer_lib.javascript", tmp_path, tmp_path / "x"],
+        capture_output=True,
+        encoding="utf-8",
+        cwd=ROOT,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("The model was not packed: there is no checkpoint")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,375 @@
+"""What the laboratory's panels run."""
+
+import sys
+import time
+
+import pytest
+import torch
+from book_files import ROOT
+
+from transformer_lib.data.batching import make_batch
+from transformer_lib.laboratory import training, what_if
+from transformer_lib.laboratory.attention import MASKS, attend, attention_panel
+from transformer_lib.laboratory.decoding import decoding_panel
+from transformer_lib.laboratory.tables import (
+    masks,
+    masks_panel,
+    positions,
+    positions_panel,
+)
+from transformer_lib.laboratory.training import Choices, Run, TrainingLaboratory
+from transformer_lib.laboratory.what_if import (
+    altered,
+    changes,
+    parts,
+    surprise,
+    what_if_panel,
+    without_causal_mask,
+)
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.schedule import warmup_rate
+from transformer_lib.translation import Translator
+
+sys.path.append(str(ROOT / "experiments"))
+
+import laboratory
+
+SENTENCE, GERMAN = "the cat reads a red book", "die Katze liest ein rotes Buch"
+RECORD = ROOT / "experiments" / "laboratory.csv"
+
+
+@pytest.fixture(scope="module")
+def grammar():
+    return Translator.load(ROOT / "models" / "grammar-en-de")
+
+
+def move(panel, **values):
+    """Do what the page does: send all values, of a choice its number."""
+    panel._live.values = panel._live.values | values
+
+
+# -- Attention ------------------------------------------------------------------------
+
+ATTEND = {"width": 16, "heads": 2, "head": 1, "temperature": 1, "mask": "none"}
+ATTEND |= {"seed": 0}
+
+
+def weights_of(sentence, **changes):
+    *_, listing, words = attend(sentence, **ATTEND | changes)
+    return listing.result[1][0], words  # (H, T, T)
+
+
+def test_a_word_asks_the_same_wherever_it_stands():
+    weights, _ = weights_of("a b a")
+    torch.testing.assert_close(weights[:, 0], weights[:, 2])
+    assert not torch.allclose(weights[:, 0], weights[:, 1])
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_mask_hides_what_it_says(mask):
+    weights, words = weights_of("a b c", mask=mask)
+    seen = {
+        "none": [[1, 1, 1], [1, 1, 1], [1, 1, 1]],
+        "causal": [[1, 0, 0], [1, 1, 0], [1, 1, 1]],
+        "hide the last word": [[1, 1, 0], [1, 1, 0], [1, 1, 0]],
+        "hide everything": [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
+    }
+    assert (weights[0] > 0).int().tolist() == seen[mask]
+    assert ("may look at nothing" in words) == (mask == "hide everything")
+
+
+def test_heat_makes_the_weights_equal_and_cold_makes_one_of_them_all():
+    hot, _ = weights_of("a b c d", temperature=1e6)
+    cold, words = weights_of("a b c d", temperature=1e-6)
+    torch.testing.assert_close(hot, torch.full_like(hot, 0.25), rtol=0, atol=1e-4)
+    assert cold.amax(dim=-1).min() > 0.999
+    assert "with 1.00 of its weight" in words
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"heads": 2}, "d_model must be divisible by num_heads, got 16 and 3"),
+        ({"head": 2}, "head must be below the number of heads, got 2, 2"),
+        ({"sentence": " "}, "words must be 1 to 10, got 0"),
+    ],
+)
+def test_what_attention_cannot_do_is_said(values, sentence):
+    panel = attention_panel()
+    assert panel.words
+    move(panel, **values)
+    assert panel.wrong == sentence
+
+
+# -- Training -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("warm_up", [100, 200])
+def test_a_long_warm_up_is_the_papers_schedule(warm_up):
+    choices = Choices(warm_up=warm_up, peak=0.01)
+    factor = 0.01 / warmup_rate(warm_up, 64, warm_up)
+    for step in (1, 50, 100, 150, 300):
+        expected = warmup_rate(step, 64, warm_up, factor)
+        assert choices.rate(step) == pytest.approx(expected)
+
+
+def test_without_warm_up_the_rate_begins_at_its_peak_and_later_is_the_same():
+    without, brief, usual = (Choices(warm_up=n) for n in (0, 10, 100))
+    assert without.rate(1) == without.peak
+    assert brief.rate(5) == pytest.approx(brief.peak / 2)
+    for step in (100, 101, 250):
+        assert without.rate(step) == brief.rate(step) == usual.rate(step)
+
+
+def test_a_runs_name_says_what_is_unusual():
+    assert str(Choices()) == "post-norm, warm-up 100, seed 1"
+    assert str(Choices("pre-norm", 0, seed=3)) == "pre-norm, warm-up 0, seed 3"
+
+
+def test_the_record_shows_what_warm_up_does():
+    curves = training.read_record(RECORD)
+    assert [curve.choices for curve in curves] == laboratory.RUNS
+    without, with_it = curves
+    assert without.steps == with_it.steps == list(range(20, 301, 20))
+    assert without.losses[-1] > 4 > 2 > with_it.losses[-1]
+    assert with_it.translation.startswith("die Katze liest")
+
+
+def test_a_recorded_row_is_what_the_run_measured():
+    choices = Choices(d_model=32, num_layers=1)
+    first, second = laboratory.rows_of(choices, updates=40)
+    assert (first["step"], second["step"]) == (20, 40)
+    assert float(second["validation_loss"]) < float(first["validation_loss"]) < 7
+    run = Run(choices)
+    for _ in range(20):
+        run.advance()
+    assert f"{run.curve.losses[0]:.4f}" == first["validation_loss"]
+
+
+@pytest.fixture
+def small_laboratory(monkeypatch):
+    """A training laboratory whose runs are quick: (the panel, press a button)."""
+    monkeypatch.setattr(training, "EVERY", 2)
+    monkeypatch.setattr(training, "UPDATES", 6)
+    panel = TrainingLaboratory()
+    move(panel, num_layers=0, d_model=0)
+
+    def press(name):
+        panel._live._handle_custom_msg({"press": name}, [])
+
+    yield panel, press
+    press("halt")
+
+
+def wait(panel):
+    panel._thread.join(60)
+    assert not panel.is_running
+
+
+def test_nothing_trains_before_it_is_asked_to(small_laboratory):
+    panel, press = small_laboratory
+    assert not panel.is_running
+    assert panel.words.startswith("The next new run: post-norm, warm-up 0")
+    press("halt")
+    assert panel.words == "Nothing runs."
+    press("go_on")
+    assert panel.words == "There is no run to go on with: start one."
+    assert panel.curves == []
+
+
+def test_a_run_ends_goes_on_and_stays_in_sight_when_another_begins(small_laboratory):
+    panel, press = small_laboratory
+    press("begin")
+    wait(panel)
+    assert panel.words.startswith("Run 1 has made 6 updates: its loss is")
+    assert "<svg" in panel.html
+    press("go_on")
+    wait(panel)
+    assert panel.curves[0].steps == [2, 4, 6, 8, 10, 12]
+    move(panel, warm_up=4)
+    press("begin")
+    wait(panel)
+    assert [curve.steps[-1] for curve in panel.curves] == [12, 6]
+    assert [curve.choices.warm_up for curve in panel.curves] == [0, 100]
+    press("forget")
+    assert (panel.curves, panel.html) == ([], "")
+
+
+def test_a_run_stops_when_told_to_and_the_caller_is_free_meanwhile(
+    small_laboratory, monkeypatch
+):
+    panel, press = small_laboratory
+    monkeypatch.setattr(training, "UPDATES", 10**6)
+    press("begin")
+    assert panel.is_running
+    while not (panel.active and panel.active.step):
+        time.sleep(0.01)
+    press("go_on")
+    assert panel.words == "It runs already."
+    press("halt")
+    assert not panel.is_running
+    assert panel.words == f"Stopped after {panel.active.step} updates."
+
+
+def test_what_goes_wrong_in_the_thread_is_said(small_laboratory, monkeypatch):
+    panel, press = small_laboratory
+
+    def fail(run):
+        raise ValueError("gradients must be finite, got a norm of nan")
+
+    monkeypatch.setattr(Run, "advance", fail)
+    press("begin")
+    wait(panel)
+    assert panel.wrong == "gradients must be finite, got a norm of nan"
+
+
+# -- What if --------------------------------------------------------------------------
+
+
+def logits_of(translator):
+    encode = translator.tokenizer.encode
+    batch = make_batch([(encode(SENTENCE), encode(GERMAN))])
+    with torch.no_grad():
+        return translator.model.eval()(batch.src, batch.tgt)
+
+
+@pytest.fixture(scope="module")
+def names(grammar):
+    return list(parts(grammar.model))
+
+
+def test_the_parts_are_positions_layers_attentions_and_residuals(names):
+    assert len(names) == 2 + 4 + 6 + 2
+    assert {"src_positions", "decoder.layers.1", "encoder's residuals"} <= set(names)
+
+
+def test_a_factor_changes_the_model_one_does_not_and_then_it_is_itself(grammar, names):
+    before = logits_of(grammar)
+    for part in names:
+        with altered(grammar.model, part, 0):
+            assert not torch.allclose(logits_of(grammar), before, atol=1e-3), part
+        with altered(grammar.model, part, 1):
+            torch.testing.assert_close(logits_of(grammar), before, rtol=0, atol=1e-4)
+        assert torch.equal(logits_of(grammar), before), part
+
+
+def test_the_model_is_itself_again_after_an_error(grammar, names):
+    before = logits_of(grammar)
+    for part in names:
+        with pytest.raises(KeyError), altered(grammar.model, part, 0):
+            raise KeyError
+    with pytest.raises(KeyError), without_causal_mask(grammar.model):
+        raise KeyError
+    assert torch.equal(logits_of(grammar), before)
+    assert not any(module._forward_hooks for module in grammar.model.modules())
+
+
+def test_a_head_is_altered_alone_and_all_heads_are_the_attention(grammar):
+    part, seen = "decoder.layers.1.cross_attention", []
+    for head in (0, 1, None):
+        with altered(grammar.model, part, 0, head):
+            seen.append(logits_of(grammar))
+    assert not torch.allclose(seen[0], seen[1])
+    layer = grammar.model.decoder.layers[1].cross_attention.w_o
+    weight = layer.weight.detach().clone()
+    with torch.no_grad():
+        layer.weight.zero_()
+        torch.testing.assert_close(logits_of(grammar), seen[2])
+        layer.weight.copy_(weight)
+
+
+def test_without_the_causal_mask_a_token_depends_on_those_after_it(grammar):
+    encode = grammar.tokenizer.encode
+    pairs = [(encode(SENTENCE), encode(text)) for text in (GERMAN, "die Katze schläft")]
+    batch = make_batch(pairs)
+    with torch.no_grad(), without_causal_mask(grammar.model):
+        one, other = grammar.model(batch.src, batch.tgt)[:, 0]
+    assert not torch.allclose(one, other)
+    with torch.no_grad():
+        one, other = grammar.model(batch.src, batch.tgt)[:, 0]
+    torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    ("part", "head", "sentence"),
+    [
+        ("encoder", None, "part must be one of src_positions, .*, got 'encoder'"),
+        ("src_positions", 1, "head must be all for src_positions, got 1"),
+        ("encoder.layers.0.self_attention", 4, "head must be below 4, got 4"),
+    ],
+)
+def test_what_is_no_part_or_has_no_such_head_is_refused(grammar, part, head, sentence):
+    with (
+        pytest.raises(ValueError, match=sentence),
+        altered(grammar.model, part, 0, head),
+    ):
+        pass
+
+
+def test_the_residuals_of_a_post_norm_model_are_refused():
+    sizes = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_layers": 1}
+    config = TransformerConfig(src_vocab_size=9, tgt_vocab_size=9, **sizes)
+    model = Transformer(config)
+    with (
+        pytest.raises(ValueError, match="pre-norm layers, got post-norm"),
+        altered(model, "encoder's residuals", 0),
+    ):
+        pass
+
+
+def test_the_panel_says_which_words_have_changed(grammar):
+    panel = what_if_panel(grammar)
+    assert GERMAN in panel.html
+    assert panel.words != "Not a word has changed."
+    move(panel, factor=what_if.FACTORS.index(1))
+    assert panel.words == "Not a word has changed."
+    assert surprise(grammar, SENTENCE, GERMAN) < 0.2
+    move(panel, sentence="")
+    assert panel.wrong == "the sentence must have 1 to 60 tokens, got 0"
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ("die Katze schläft", "Not a word has changed."),
+        ("die rote Katze schläft", "“rote” was added."),
+        ("Katze schläft", "“die” is gone."),
+        ("der Hund schläft", "“die Katze” became “der Hund”."),
+        ("der Katze", "“die” became “der”; “schläft” is gone."),
+    ],
+)
+def test_changed_words_are_named(after, said):
+    assert changes("die Katze schläft", after) == said
+
+
+# -- Decoding, positions, masks -------------------------------------------------------
+
+
+def test_a_cold_draw_is_the_beams_choice_and_the_tree_is_there(grammar):
+    panel = decoding_panel({"grammar": grammar})
+    move(panel, sentence=SENTENCE, temperature=0, beam=0)
+    assert panel.words == (
+        f"The beam finds “{GERMAN}”. Different sentences among 5 draws: 1; "
+        "like the beam's: 5."
+    )
+    assert 'data-control="beam"' in panel.html
+    move(panel, temperature=6, seed=1)
+    assert "draws: 5;" in panel.words
+    move(panel, sentence="")
+    assert panel.wrong == "the sentence must have 1 to 60 tokens, got 0"
+
+
+def test_a_mask_counts_what_may_attend():
+    assert masks("a b PAD", causal=True, padding=True)[-1].startswith("5 of 9 pairs")
+    words = masks("PAD a", causal=True, padding=True)[-1]
+    assert words == "1 of 4 pairs may attend. 1 rows see nothing at all."
+    assert masks_panel().words
+
+
+def test_a_position_is_most_like_its_neighbours():
+    assert "Most like position 8 is" in positions(16, 32, "interleaved", 8)[-1]
+    panel = positions_panel()
+    move(panel, width=2)
+    assert "15" in panel.wrong
+    move(panel, width=3, length=0)
+    assert panel.wrong == "position must be below 8, got 16"

@@ -1,0 +1,273 @@
+"""Panels, as far as they go without a notebook: what they run, and what they show."""
+
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import pytest
+from bs4 import BeautifulSoup
+
+from transformer_lib.inspection import walk
+from transformer_lib.masks import causal_mask
+from transformer_lib.plotting import plot_lines, use_book_style
+from transformer_lib.widgets.control import KIT, read
+from transformer_lib.widgets.panel import (
+    Panel,
+    Table,
+    choose,
+    press,
+    slide,
+    tick,
+    write,
+)
+from transformer_lib.widgets.softmax import softmax_control
+
+
+@pytest.fixture(autouse=True)
+def book_style():
+    with plt.rc_context():
+        use_book_style()
+        yield
+
+
+def grown(size, power, shifted, name):
+    numbers = [i**power + shifted for i in range(size)]
+    return plot_lines(range(size), {name: numbers}), f"{name}: {numbers[-1]}"
+
+
+def growing(run=grown, **options):
+    return Panel(
+        "Growth",
+        run,
+        size=slide("size", [2, 4, 8], 4),
+        power=choose("power", [1, 2], 1),
+        shifted=tick("shifted"),
+        name=write("name", "last"),
+        **options,
+    )
+
+
+def move(panel, **values):
+    """Do what the page does: send all values, of a choice its number."""
+    panel._live.values = panel._live.values | values
+
+
+def test_a_panel_runs_its_function_with_what_the_inputs_say():
+    panel = growing()
+    assert panel.values == {"size": 4, "power": 1, "shifted": False, "name": "last"}
+    assert panel.words == "last: 3"
+    move(panel, size=2, power=1, shifted=True, name="<b>")
+    assert panel.values == {"size": 8, "power": 2, "shifted": True, "name": "<b>"}
+    assert panel.words == "<b>: 50"
+    assert repr(panel) == "Growth\n<b>: 50"
+
+
+def test_the_words_and_the_picture_go_to_the_page_as_one_message():
+    panel, messages = growing(), []
+    panel._live.observe(messages.append, names="state")
+    move(panel, size=2)
+    assert [message["new"]["words"] for message in messages] == ["last: 7"]
+    assert "<svg" in messages[0]["new"]["html"]
+
+
+def test_a_figure_is_drawn_in_the_page_described_by_the_words_and_closed():
+    picture = BeautifulSoup(growing().html, "html.parser").svg
+    assert picture["aria-label"] == "last: 3"
+    assert plt.get_fignums() == []
+
+
+def test_a_figure_with_a_label_is_described_by_it():
+    def run():
+        axes = plot_lines([0, 1], {"": [0, 1]})
+        axes.figure.set_label("A rising line")
+        return axes, "up"
+
+    picture = BeautifulSoup(Panel("Up", run).html, "html.parser").svg
+    assert picture["aria-label"] == "A rising line"
+
+
+def test_listings_and_controls_show_themselves_and_text_stays_text():
+    listing, control = walk(causal_mask, 3), softmax_control(["a"], [1.0])
+    panel = Panel("All", lambda: (listing, control, "<i>", "three"))
+    shown = BeautifulSoup(panel.html, "html.parser")
+    assert shown.select_one("[data-walk]")
+    assert shown.select_one("[data-control=softmax]")
+    assert shown.find_all("pre")[-1].text == "<i>"
+
+
+def test_a_table_names_its_rows_and_columns_and_holds_text():
+    table = Table(["run", "loss"], [["<1>", "2.5"], ["2", "1.5"]])
+    page = BeautifulSoup(Panel("Table", lambda: (table, "two")).html, "html.parser")
+    assert [cell.text for cell in page.select("th[scope=col]")] == ["run", "loss"]
+    assert [cell.text for cell in page.select("th[scope=row]")] == ["<1>", "2"]
+    assert [cell.text for cell in page.select("td")] == ["2.5", "1.5"]
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ValueError("size must be 1, got 2"), "size must be 1, got 2"),
+        (KeyError("size"), "KeyError: 'size'"),
+        (ZeroDivisionError(), "ZeroDivisionError: "),
+        (ValueError(), "ValueError: "),
+    ],
+)
+def test_an_error_is_a_sentence_and_nothing_old_stays_beside_it(error, sentence):
+    def run(size, **others):
+        if size == 8:
+            raise error
+        return "fine", "all is well"
+
+    panel = growing(run)
+    move(panel, size=2)
+    assert (panel.words, panel.wrong, panel.html) == ("", sentence, "")
+    move(panel, size=1)
+    assert (panel.words, panel.wrong) == ("all is well", "")
+
+
+@pytest.mark.parametrize(("result", "kind"), [(None, "NoneType"), ((), "an empty")])
+def test_a_result_without_words_is_refused_in_the_panel(result, kind):
+    panel = Panel("Mute", lambda: result)
+    assert panel.wrong.startswith("TypeError: run must return words, or words last")
+    assert kind in panel.wrong
+
+
+def test_a_button_calls_its_function_and_is_no_argument_of_run():
+    panel = Panel(
+        "Button",
+        lambda size: f"moved: {size}",
+        size=slide("size", [1, 2], 1),
+        go=press("Go", lambda size: f"pressed: {size}"),
+    )
+    panel._live._handle_custom_msg({"press": "go"}, [])
+    assert panel.words == "pressed: 1"
+
+
+def test_a_panel_shows_what_it_is_told_to_from_elsewhere():
+    panel = growing()
+    panel.answer(lambda **_: ("later", "done"))
+    assert (panel.words, panel.html) == ("done", "<pre>later</pre>")
+
+
+def test_what_is_no_input_is_refused():
+    with pytest.raises(TypeError, match=r"size must be made by .*, got int"):
+        Panel("Wrong", grown, size=3)
+    with pytest.raises(ValueError, match="value must be one of 1, 2, got 3"):
+        slide("size", [1, 2], 3)
+
+
+# -- Without a kernel ----------------------------------------------------------------
+
+
+def test_a_page_gets_the_still_form_and_a_notebook_the_view_too():
+    data, _ = growing()._repr_mimebundle_()
+    assert data.keys() == {
+        "application/vnd.jupyter.widget-view+json",
+        "text/html",
+        "text/plain",
+    }
+    still = BeautifulSoup(data["text/html"], "html.parser")
+    assert still.section["aria-label"] == "Growth"
+    assert [row.text for row in still.find_all("li")] == [
+        "size 4",
+        "power 1",
+        "shifted False",
+        "name last",
+    ]
+    assert still.select("input, script, style") == []
+    assert "JupyterLab" in still.select_one(".c-hint").text
+
+
+def test_the_still_form_may_be_a_control_of_the_page():
+    html = growing(still=softmax_control(["a"], [1.0]))._repr_html_()
+    page = BeautifulSoup(html, "html.parser")
+    assert page.select_one("[data-control=softmax]")
+    assert "JupyterLab" in page.find_all("p")[-1].text
+
+
+def test_what_the_reader_wrote_becomes_no_markup():
+    panel = growing(lambda name, **_: (name, name))
+    move(panel, name="<script>")
+    assert "<script>" not in panel._repr_html_()
+
+
+def test_two_figures_on_a_page_share_no_name():
+    def names(panel):
+        return {
+            part["id"] for part in BeautifulSoup(panel.html, "html.parser")(id=True)
+        }
+
+    assert names(growing()).isdisjoint(names(growing()))
+
+
+def test_who_wants_only_controls_need_not_wait_for_the_widgets():
+    code = "import sys, transformer_lib.widgets.softmax as _; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "transformer_lib.widgets.softmax" in told.stdout.split()
+    assert not {"anywidget", "ipywidgets"} & set(told.stdout.split())
+
+
+# -- In a browser, with a kernel that does what the test says ------------------------
+
+MODEL = """
+window.sent = [];
+window.state = { words: "first", wrong: "", html: "<script>window.ran = 1<\\/script>" };
+const data = { title: "Growth", values: { size: 1, name: "a" }, inputs: [
+  { name: "size", kind: "slide", label: "size", choices: ["2", "4", "8"] },
+  { name: "name", kind: "write", label: "name", choices: [] },
+  { name: "go", kind: "press", label: "Go", choices: [] }] };
+const model = {
+  get: (name) => (name === "state" ? window.state : data[name]),
+  set: (name, value) => window.sent.push(value),
+  save_changes: () => {},
+  send: (message) => window.sent.push(message),
+  on: (name, heard) => {
+    window.answer = (state) => { window.state = state; heard(); };
+  },
+};
+render({ model, el: document.body });
+"""
+
+
+@pytest.fixture
+def page(tab):
+    """A tab with a panel whose kernel is ``window.answer``."""
+    tab.clock.install()
+    script = f"<script type=module>{KIT}\n{read('panel.js')}\n{MODEL}</script>"
+    tab.set_content(f"<!doctype html><html lang=en><body>{script}")
+    tab.get_by_role("slider").wait_for()
+    yield tab
+    assert tab.faults == []
+
+
+def test_an_input_sends_all_values_and_a_line_waits_until_it_is_typed(page):
+    page.get_by_role("slider", name="size").press("ArrowRight")
+    assert page.evaluate("sent") == [{"size": 2, "name": "a"}]
+    page.get_by_label("name").press("End")
+    page.get_by_label("name").press_sequentially("bc")
+    assert len(page.evaluate("sent")) == 1
+    page.clock.fast_forward(1000)
+    assert page.evaluate("sent").pop() == {"size": 2, "name": "abc"}
+    page.get_by_role("button", name="Go").click()
+    assert page.evaluate("sent").pop() == {"press": "go"}
+    assert len(page.evaluate("sent")) == 3
+
+
+def test_an_answer_is_announced_and_an_error_too(page):
+    assert page.evaluate("ran") == 1
+    assert page.get_by_role("status").last.inner_text() == "first"
+    page.get_by_role("button", name="Go").click()
+    assert page.locator("[aria-busy]").count() == 1
+    page.evaluate("answer({ words: '', wrong: 'size must be 2', html: '' })")
+    assert page.get_by_role("alert").inner_text() == "size must be 2"
+    assert page.locator("[aria-busy]").count() == 0
+
+
+def test_a_kernel_that_does_not_answer_is_no_silence(page):
+    page.get_by_role("button", name="Go").click()
+    page.clock.fast_forward(9000)
+    assert page.get_by_role("alert").inner_text() == ""
+    page.clock.fast_forward(2000)
+    assert "run this cell again" in page.get_by_role("alert").inner_text()
+    page.evaluate("answer({ words: 'late', wrong: '', html: '' })")
+    assert page.get_by_role("alert").inner_text() == ""

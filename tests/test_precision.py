@@ -1,0 +1,263 @@
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+from torch.utils.checkpoint import checkpoint
+
+from transformer_lib.encoder import Encoder, EncoderLayer
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.precision import (
+    PRECISIONS,
+    LossScaler,
+    autocast,
+    checkpoint_layers,
+    with_precision,
+)
+
+CPU = torch.device("cpu")
+MODEL = TransformerConfig.base(
+    11, d_model=4, num_heads=2, d_ff=5, num_layers=3, dropout=0.2, max_len=16
+)
+SRC, TGT = torch.tensor([[3, 4, 5, 2], [6, 2, 0, 0]]), torch.tensor([[1, 7], [1, 8]])
+FINE, LOST = torch.tensor(1.0), torch.tensor(math.inf)
+
+
+# -- Types -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_products_have_the_type_that_was_chosen_and_weights_keep_theirs(precision):
+    layer = nn.Linear(4, 3, dtype=torch.float32)
+    with autocast(CPU, precision):
+        product = layer(torch.randn(2, 4, dtype=torch.float32))
+    assert product.dtype == getattr(torch, precision)
+    assert layer.weight.dtype == torch.float32
+
+
+def test_float32_leaves_other_types_as_they_are():
+    with autocast(CPU, "float32"):
+        assert (
+            nn.Linear(4, 3, dtype=torch.float64)(torch.ones(4)).dtype is torch.float64
+        )
+
+
+def test_an_unknown_precision_is_refused():
+    known = "float32, bfloat16, float16"
+    with pytest.raises(ValueError, match=f"must be one of {known}, got float8"):
+        autocast(CPU, "float8")
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"bf16": True, "seed": 1}, {"precision": "bfloat16", "seed": 1}),
+        ({"bf16": False}, {"precision": "float32"}),
+        ({"precision": "float16"}, {"precision": "float16"}),
+        ({"bf16": "no"}, {"bf16": "no"}),
+        ({}, {}),
+    ],
+)
+def test_the_choices_of_an_older_run_are_read_as_todays(before, now):
+    given = dict(before)
+    assert with_precision(given) == now
+    assert given == before
+
+
+# -- Loss scaling ----------------------------------------------------------------------
+
+
+def test_every_factor_and_every_update_are_those_of_torch():
+    ours = nn.Linear(6, 3, dtype=torch.float32)
+    theirs = nn.Linear(6, 3, dtype=torch.float32)
+    theirs.load_state_dict(ours.state_dict())
+    optimizers = [torch.optim.SGD(layer.parameters(), 0.1) for layer in (ours, theirs)]
+    scaler = LossScaler(2.0**20, interval=3)
+    torchs = torch.amp.GradScaler("cpu", init_scale=2.0**20, growth_interval=3)
+    factors = []
+    for step in range(24):
+        x = torch.randn(5, 6, dtype=torch.float32) * (300 if step in (9, 15, 16) else 1)
+        for layer, optimizer in zip((ours, theirs), optimizers, strict=True):
+            optimizer.zero_grad()
+            with autocast(CPU, "float16"):
+                loss = layer(x).float().square().mean()
+            if layer is ours:
+                scaler.scale(loss).backward()
+                scaler.unscale(layer.parameters())
+                norm = nn.utils.clip_grad_norm_(layer.parameters(), 0.5)
+                if scaler.update(norm):
+                    optimizer.step()
+            else:
+                torchs.scale(loss).backward()
+                torchs.unscale_(optimizer)
+                nn.utils.clip_grad_norm_(layer.parameters(), 0.5)
+                torchs.step(optimizer)
+                torchs.update()
+        assert scaler.factor == torchs.get_scale()
+        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.equal(a, b)
+        factors.append(scaler.factor)
+    assert any(before < after for before, after in pairwise(factors))
+    assert 3 < scaler.skipped < 20
+
+
+def test_it_begins_and_grows_as_torchs_unless_told_otherwise():
+    scaler, torchs = LossScaler(), torch.amp.GradScaler("cpu")
+    assert scaler.factor == torchs.get_scale()
+    assert scaler.interval == torchs.get_growth_interval()
+
+
+def test_the_factor_by_hand():
+    scaler, factors = LossScaler(8, interval=2), []
+    for norm in (LOST, FINE, FINE, FINE, LOST, FINE, FINE, FINE):
+        scaler.update(norm)
+        factors.append(scaler.factor)
+    assert factors == [4, 4, 8, 8, 4, 4, 8, 8]
+    assert scaler.skipped == 2
+
+
+@pytest.mark.parametrize("norm", [math.inf, math.nan])
+def test_an_update_is_made_only_if_the_gradient_is_finite(norm):
+    scaler = LossScaler()
+    assert scaler.update(FINE) is True
+    assert scaler.update(torch.tensor(norm)) is False
+
+
+def test_what_was_scaled_and_unscaled_is_as_it_was():
+    weights, without = nn.Parameter(torch.randn(5)), nn.Parameter(torch.randn(5))
+    (plain,) = torch.autograd.grad(weights.square().sum(), weights)
+    scaler = LossScaler(2.0**10)
+    scaler.scale(weights.square().sum()).backward()
+    assert torch.equal(weights.grad, 2**10 * plain)
+    scaler.unscale([weights, without])
+    assert torch.equal(weights.grad, plain)
+    assert without.grad is None
+
+
+def test_a_factor_of_1_never_changes_and_refuses_what_is_not_finite():
+    scaler = LossScaler(1, interval=0)
+    for _ in range(5):
+        assert scaler.update(FINE)
+    with pytest.raises(ValueError, match="must be finite, got a norm of inf"):
+        scaler.update(LOST)
+    assert (scaler.factor, scaler.skipped) == (1, 0)
+
+
+def test_a_factor_that_has_fallen_to_1_does_not_hide_the_fault_any_longer():
+    scaler = LossScaler(4)
+    assert not scaler.update(LOST)
+    assert not scaler.update(LOST)
+    with pytest.raises(ValueError, match="must be finite, got a norm of nan"):
+        scaler.update(torch.tensor(math.nan))
+
+
+def test_a_scaler_goes_on_from_its_state():
+    one, other = LossScaler(16, interval=3), LossScaler(interval=3)
+    for norm in (FINE, LOST, FINE, FINE):
+        one.update(norm)
+    other.load_state_dict(one.state_dict())
+    for norm in (FINE, FINE, LOST):
+        assert one.update(norm) == other.update(norm)
+        assert one.state_dict() == other.state_dict()
+    with pytest.raises(KeyError, match="fine"):
+        other.load_state_dict({"factor": 2.0, "skipped": 0})
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"factor": 0.5}, "factor must be at least 1, got 0.5"),
+        ({"interval": -1}, "interval must be at least 0, got -1"),
+    ],
+)
+def test_an_impossible_scaler_is_refused(choices, message):
+    with pytest.raises(ValueError, match=message):
+        LossScaler(**choices)
+
+
+# -- Activations -----------------------------------------------------------------------
+
+
+def gradients(model, enabled, precision="float32"):
+    """One pass and its gradients, with the random numbers of one seed."""
+    model.zero_grad()
+    torch.manual_seed(7)
+    with autocast(CPU, precision), checkpoint_layers(model, enabled):
+        logits = model(SRC, TGT)
+    logits.square().mean().backward()
+    grads = [parameter.grad.clone() for parameter in model.parameters()]
+    return logits.detach(), grads, torch.rand(1)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("src_vocab_size", [11, None])
+def test_checkpointing_changes_no_bit_with_dropout_too(src_vocab_size, precision):
+    shared = src_vocab_size is not None
+    config = replace(
+        MODEL, src_vocab_size=src_vocab_size, share_embeddings=shared,
+        attention_dropout=0.3, feed_forward_dropout=0.3,
+    )  # fmt: skip
+    model = Transformer(config).train().float()
+    if not shared:
+        model.forward = lambda src, tgt: Transformer.forward(model, None, tgt)
+    one, other = gradients(model, False, precision), gradients(model, True, precision)
+    assert torch.equal(one[0], other[0])
+    assert all(map(torch.equal, one[1], other[1]))
+    assert torch.equal(one[2], other[2])  # the random numbers go on the same
+
+
+def test_it_does_what_torchs_checkpoint_does_to_each_layer():
+    layers = [EncoderLayer(4, 2, 5, dropout=0.2) for _ in range(3)]
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    torch.manual_seed(1)
+    expected = x
+    for layer in layers:
+        expected = checkpoint(layer, expected, use_reentrant=False)
+    expected = torch.autograd.grad(expected.sum(), x)
+    torch.manual_seed(1)
+    encoder = Encoder(layers)
+    with checkpoint_layers(encoder):
+        found = encoder(x)
+    assert_close(torch.autograd.grad(found.sum(), x), expected)
+
+
+def kept(model, enabled):
+    """Count the numbers that autograd keeps, those of the parameters aside."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    sizes = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            sizes[storage.data_ptr()] = len(storage), tensor
+        return tensor
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with hooks, checkpoint_layers(model, enabled):
+        model(SRC, TGT)
+    return sum(size for size, _ in sizes.values())
+
+
+def test_less_is_kept_and_the_more_layers_the_more_is_saved():
+    few, many = (Transformer(replace(MODEL, num_layers=n)).train() for n in (2, 6))
+    assert kept(few, True) < 0.5 * kept(few, False)
+    assert kept(many, True) / kept(many, False) < kept(few, True) / kept(few, False)
+
+
+def test_afterwards_every_layer_is_as_it_was_even_after_an_error():
+    model = Transformer(MODEL)
+    before = {name: set(vars(module)) for name, module in model.named_modules()}
+    with pytest.raises(RuntimeError, match="stop"), checkpoint_layers(model):  # noqa: PT012
+        assert "forward" in vars(model.encoder.layers[0])
+        assert "forward" in vars(model.decoder.layers[2])
+        raise RuntimeError("stop")
+    assert {n: set(vars(module)) for n, module in model.named_modules()} == before
+
+
+def test_without_it_nothing_is_touched():
+    model = Transformer(MODEL)
+    with checkpoint_layers(model, enabled=False):
+        assert all("forward" not in vars(module) for module in model.modules())

@@ -1,0 +1,1 @@
+"""The laboratory's panels: the real model under the reader's hands."""

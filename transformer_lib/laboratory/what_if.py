@@ -1,0 +1,197 @@
+"""What if a part of a trained model were weaker, stronger, or not there?"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from difflib import SequenceMatcher
+from functools import partial
+
+from torch import Tensor, nn
+
+from transformer_lib.attention import MultiHeadAttention
+from transformer_lib.data.batching import make_batch
+from transformer_lib.decoding import greedy_decode
+from transformer_lib.laboratory.decoding import read
+from transformer_lib.model import Transformer
+from transformer_lib.residual import Residual
+from transformer_lib.training import evaluate
+from transformer_lib.translation import Translator
+from transformer_lib.widgets.panel import Panel, Table, choose, slide, tick, write
+
+FACTORS = [0, 0.25, 0.5, 0.75, 1, 1.5, 2, 4]
+ALL = "all"
+
+
+def what_if_panel(translator: Translator) -> Panel:
+    """Let the reader weaken a part of a model, and see what it translates then.
+
+    Args:
+        translator: Its model is of pre-norm layers. It is itself again after each run.
+    """
+    heads = [ALL, *map(str, range(translator.model.config.num_heads))]
+
+    def run(sentence: str, part: str, head: str, factor: float, causal: bool) -> tuple:
+        model, only = translator.model, None if head == ALL else int(head)
+        whole = translate(translator, sentence)
+        calm = surprise(translator, sentence, whole)
+        with (
+            nullcontext() if causal else without_causal_mask(model),
+            altered(model, part, factor, only),
+        ):
+            then = translate(translator, sentence)
+            startled = surprise(translator, sentence, whole)
+        rows = [["as trained", whole, f"{calm:.2f}"]]
+        rows += [["altered", then, f"{startled:.2f}"]]
+        columns = ["model", "translation", "surprise at the first, nats a token"]
+        return Table(columns, rows), changes(whole, then)
+
+    return Panel(
+        "What if?",
+        run,
+        sentence=write("English", "the cat reads a red book"),
+        part=choose("part", list(parts(translator.model)), "src_positions"),
+        head=choose("head, of an attention", heads, ALL),
+        factor=slide("times", FACTORS, 0),
+        causal=tick("causal mask", True),
+    )
+
+
+def parts(model: Transformer) -> dict[str, list[nn.Module]]:
+    """Name what can be altered, as the model names it, and list its modules."""
+    named = dict(model.named_modules())
+    found = {name: [named[name]] for name in ("src_positions", "tgt_positions")}
+    for name, module in named.items():
+        layer = name.rpartition(".")[0].endswith("layers")
+        if layer or isinstance(module, MultiHeadAttention):
+            found[name] = [module]
+    for half in ("encoder", "decoder"):
+        modules = named[half].modules()
+        residuals = [module for module in modules if isinstance(module, Residual)]
+        found[f"{half}'s residuals"] = residuals
+    return found
+
+
+@contextmanager
+def altered(
+    model: Transformer, part: str, factor: float, head: int | None = None
+) -> Iterator[None]:
+    """Multiply what a part of a model does, for a while.
+
+        with altered(model, "encoder.layers.0.self_attention", 0, head=2):
+            model(src, tgt)  # without that head
+
+    Afterwards the model is what it was, whatever happens.
+
+    Args:
+        model: Of pre-norm layers.
+        part: One of ``parts``. Of positions and of a layer, what it adds is multiplied;
+            of an attention, what its heads hand over; of residuals, what goes past each
+            sublayer.
+        factor: By what; 1 changes nothing.
+        head: The only head of an attention to be altered; all of them without it.
+
+    Raises:
+        ValueError: If there is no such part or no such head, a head is given for what
+            has none, or the layers are post-norm and their residuals are asked for.
+    """
+    found = parts(model)
+    if part not in found:
+        raise ValueError(f"part must be one of {', '.join(found)}, got {part!r}")
+    modules = found[part]
+    if head is not None and not hasattr(modules[0], "attend"):
+        raise ValueError(f"head must be all for {part}, got {head}: it has no heads")
+    if head is not None and not 0 <= head < modules[0].num_heads:
+        raise ValueError(f"head must be below {modules[0].num_heads}, got {head}")
+    if part.endswith("residuals") and not model.config.norm_first:
+        raise ValueError("residuals can be altered in pre-norm layers, got post-norm")
+    before = {module: module.attend for module in modules if hasattr(module, "attend")}
+    hooks = []
+    try:
+        for module in modules:
+            if module in before:
+                heads = slice(None) if head is None else head
+                module.attend = partial(_scaled_heads, module.attend, factor, heads)
+            else:
+                past = part.endswith("residuals")
+                hooks.append(module.register_forward_hook(_scaled(factor, past)))
+        yield
+    finally:
+        for module, attend in before.items():
+            module.attend = attend
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def without_causal_mask(model: Transformer) -> Iterator[None]:
+    """Let the decoder's positions see those after them, for a while."""
+    layers = [layer.self_attention for layer in model.decoder.layers]
+    before = [layer.attend for layer in layers]
+    try:
+        for layer in layers:
+            layer.attend = partial(_without_mask, layer.attend)
+        yield
+    finally:
+        for layer, attend in zip(layers, before, strict=True):
+            layer.attend = attend
+
+
+def _scaled_heads(
+    attend: Callable, factor: float, heads: int | slice, *inputs
+) -> Tensor:
+    outputs = attend(*inputs)  # (B, H, T, d_k)
+    outputs[:, heads] *= factor
+    return outputs
+
+
+def _without_mask(
+    attend: Callable, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: float
+) -> Tensor:
+    return attend(q, k, v, None, dropout)
+
+
+def _scaled(factor: float, past: bool) -> Callable:
+    """Multiply what a module adds to its input, or what it lets past."""
+
+    def hook(module: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
+        x = inputs[0]
+        return factor * x + (output - x) if past else x + factor * (output - x)
+
+    return hook
+
+
+def translate(translator: Translator, sentence: str) -> str:
+    """Translate greedily, without the cache: with it, the causal mask is not needed.
+
+    Raises:
+        ValueError: If the sentence is empty or longer than 60 tokens.
+    """
+    tokenizer, src = translator.tokenizer, read(translator, sentence)
+    ids = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+    longest = 2 * src.size(1) + 5
+    written = greedy_decode(
+        translator.model, src, max_len=longest, use_cache=False, **ids
+    )
+    return tokenizer.clean(tokenizer.decode(written[0]))
+
+
+def surprise(translator: Translator, sentence: str, german: str) -> float:
+    """Measure what a token of a translation costs the model, in nats."""
+    encode = translator.tokenizer.encode
+    return evaluate(
+        translator.model, [make_batch([(encode(sentence), encode(german))])]
+    )[0]
+
+
+def changes(before: str, after: str) -> str:
+    """Say which words of a translation have changed."""
+    old, new = before.split(), after.split()
+    told = [
+        f"“{' '.join(old[a:b])}” became “{' '.join(new[c:d])}”"
+        if a < b and c < d
+        else f"“{' '.join(old[a:b])}” is gone"
+        if a < b
+        else f"“{' '.join(new[c:d])}” was added"
+        for kind, a, b, c, d in SequenceMatcher(None, old, new, False).get_opcodes()
+        if kind != "equal"
+    ]
+    return f"{'; '.join(told)}." if told else "Not a word has changed."
