@@ -6,6 +6,7 @@ process, and everything here leaves things as they are.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -66,13 +67,16 @@ def joined() -> Iterator[None]:
             world_size=count,
             timeout=PATIENCE,
         )
+    before = signal.signal(signal.SIGTERM, _told_to_end)
     try:
         yield
     except BaseException as error:  # the end of this process, which tells the others
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if _is_first(store):
             raise
         raise SystemExit(1) from error
     distributed.destroy_process_group()
+    signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -108,7 +112,7 @@ def begin_together(model: nn.Module, step: int) -> None:
     (first,) = agreed(step)
     if step != first:
         raise ValueError(
-            f"step must be that of process 0, got {step} and {first:.0f}: all processes "
+            f"step must be that of process 0, {first:.0f}, got {step}: all processes "
             "must see the same folder"
         )
     if processes() > 1:
@@ -223,6 +227,13 @@ def _patience() -> Iterator[None]:
             "another process of this run has ended, or has not answered for "
             f"{PATIENCE.total_seconds() / 60:g} minutes"
         ) from error
+
+
+def _told_to_end(*_: object) -> None:
+    """Say it in words, too, if ``torchrun`` ends this process."""
+    raise ConnectionError(
+        "torchrun has ended this process, as it does when another one has ended"
+    )
 
 
 def _stay_on_this_computer() -> None:

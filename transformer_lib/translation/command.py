@@ -16,7 +16,7 @@ import torch
 
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
-from transformer_lib.distributed import joined, one_voice, processes
+from transformer_lib.distributed import joined, one_voice
 from transformer_lib.files import write_json
 from transformer_lib.precision import with_precision
 from transformer_lib.training_run import STATE, Epoch
