@@ -61,6 +61,8 @@ def joined() -> Iterator[None]:
         _stay_on_this_computer()
     with _patience():
         store, number, count = next(dist.rendezvous("env://", timeout=PATIENCE))
+        life = os.environ["TORCHELASTIC_RESTART_COUNT"]  # what others left is not ours
+        store = dist.PrefixStore(f"life {life}", store)
         nccl = torch.cuda.is_available() and dist.is_nccl_available()
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if nccl else "gloo",
