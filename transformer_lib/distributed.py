@@ -6,6 +6,7 @@ process, and everything here leaves things as they are.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -13,7 +14,8 @@ from datetime import timedelta
 from random import Random
 
 import torch
-from torch import distributed, nn
+from torch import distributed as dist
+from torch import nn
 
 from transformer_lib.data.batching import Batch
 
@@ -22,12 +24,12 @@ PATIENCE = timedelta(minutes=10)  # how long a process waits for the others
 
 def processes() -> int:
     """Count the processes that train together; 1 for a program on its own."""
-    return distributed.get_world_size() if _is_joined() else 1
+    return dist.get_world_size() if _is_joined() else 1
 
 
 def rank() -> int:
     """Give this process's number, from 0 to ``processes() - 1``."""
-    return distributed.get_rank() if _is_joined() else 0
+    return dist.get_rank() if _is_joined() else 0
 
 
 def leads() -> bool:
@@ -58,21 +60,27 @@ def joined() -> Iterator[None]:
     if os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
         _stay_on_this_computer()
     with _patience():
-        store, number, count = next(distributed.rendezvous("env://", timeout=PATIENCE))
-        distributed.init_process_group(
-            "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+        store, number, count = next(dist.rendezvous("env://", timeout=PATIENCE))
+        life = os.environ["TORCHELASTIC_RESTART_COUNT"]  # what others left is not ours
+        store = dist.PrefixStore(f"life {life}", store)
+        nccl = torch.cuda.is_available() and dist.is_nccl_available()
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if nccl else "gloo",
             store=store,
             rank=number,
             world_size=count,
             timeout=PATIENCE,
         )
+    before = signal.signal(signal.SIGTERM, _told_to_end)
     try:
         yield
     except BaseException as error:  # the end of this process, which tells the others
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if _is_first(store):
             raise
         raise SystemExit(1) from error
-    distributed.destroy_process_group()
+    dist.destroy_process_group()
+    signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -108,13 +116,13 @@ def begin_together(model: nn.Module, step: int) -> None:
     (first,) = agreed(step)
     if step != first:
         raise ValueError(
-            f"step must be that of process 0, got {step} and {first:.0f}: all processes "
+            f"step must be that of process 0, {first:.0f}, got {step}: all processes "
             "must see the same folder"
         )
     if processes() > 1:
         with _patience():
             for parameter in model.parameters():
-                distributed.broadcast(parameter.detach(), src=0)
+                dist.broadcast(parameter.detach(), src=0)
 
 
 def own_random_numbers(seed: int, epoch: int) -> None:
@@ -169,7 +177,7 @@ def add_up(parameters: Iterable[nn.Parameter], number: float) -> float:
     rows = [parameter.grad.flatten() for parameter in trained]
     flat = torch.cat([*rows, rows[0].new_tensor([number])])
     with _patience():
-        distributed.all_reduce(flat)  # in each process, the sum over all
+        dist.all_reduce(flat)  # in each process, the sum over all
     *sums, total = flat.split([*map(len, rows), 1])
     for parameter, gradient in zip(trained, sums, strict=True):
         parameter.grad.copy_(gradient.view_as(parameter))
@@ -192,20 +200,20 @@ def agreed(*numbers: float) -> tuple[float, ...]:
         return numbers
     found = torch.tensor(numbers, dtype=torch.float64)
     with _patience():
-        distributed.broadcast(found, src=0)
+        dist.broadcast(found, src=0)
     return tuple(found.tolist())
 
 
 def _is_joined() -> bool:
-    return distributed.is_available() and distributed.is_initialized()
+    return dist.is_available() and dist.is_initialized()
 
 
 def _is_launched() -> bool:
     """Say whether ``torchrun`` has started this process."""
-    return distributed.is_available() and distributed.is_torchelastic_launched()
+    return dist.is_available() and dist.is_torchelastic_launched()
 
 
-def _is_first(store: distributed.Store) -> bool:
+def _is_first(store: "dist.Store") -> bool:
     """Say whether this process is the first to fail; the store counts."""
     try:
         return store.add("failed", 1) == 1
@@ -223,6 +231,13 @@ def _patience() -> Iterator[None]:
             "another process of this run has ended, or has not answered for "
             f"{PATIENCE.total_seconds() / 60:g} minutes"
         ) from error
+
+
+def _told_to_end(*_: object) -> None:
+    """Say it in words, too, if ``torchrun`` ends this process."""
+    raise ConnectionError(
+        "torchrun has ended this process, as it does when another one has ended"
+    )
 
 
 def _stay_on_this_computer() -> None:

@@ -272,7 +272,14 @@ def choose_device(options: argparse.Namespace) -> str:
     available = torch.cuda.is_available()
     if options.device == "cuda" and not available:
         raise ValueError("--device must be cpu: torch finds no GPU here, got cuda")
-    return options.device or ("cuda" if available else "cpu")
+    device = options.device or ("cuda" if available else "cpu")
+    here = int(os.environ["LOCAL_WORLD_SIZE"]) if processes() > 1 else 1
+    if device == "cuda" and here > torch.cuda.device_count():
+        raise ValueError(
+            "--nproc_per_node must be at most the number of GPUs, "
+            f"{torch.cuda.device_count()}, got {here}; --device cpu needs none"
+        )
+    return device
 
 
 def training_corpus(options: argparse.Namespace) -> Corpus:
