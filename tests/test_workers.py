@@ -1,7 +1,5 @@
 """Workers: processes that run what they are sent."""
 
-import os
-
 import pytest
 import torch
 from torch import distributed as dist
@@ -35,6 +33,8 @@ def skips(rank):
 
 
 def dies(rank):
+    import os
+
     if rank == 1:
         os._exit(3)
 
