@@ -48,6 +48,7 @@ PLAIN = {
         "processes",
         "rank",
         "leads",
+        "share",
         "wait_for_first",
         "_is_joined",
         "_is_launched",
@@ -61,7 +62,10 @@ PLAIN = {
         "ModelSize.__post_init__",
         "ModelSize.base",
         "ModelSize.llama_2_70b",
+        "Split.__post_init__",
         "Split.workers",
+        "ring_share",
+        "training_operations",
     ),
 }
 WIDE, NARROW = 1400, 400
