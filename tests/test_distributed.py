@@ -42,7 +42,8 @@ MODEL = TransformerConfig.base(
 )
 CONFIG = TrainingConfig(epochs=3, warmup_steps=4, average=2)
 EPOCHS, KILLS = 4, 20
-PRELOADED = ["pytest", "transformer_lib.translation.command"]
+# What takes long to import; torch._dynamo comes with the first optimiser.
+PRELOADED = ["pytest", "torch._dynamo", "transformer_lib.translation.command"]
 LIMIT = 120  # seconds, after which a test has hung
 
 
@@ -110,9 +111,7 @@ class Pair:
 
     def __init__(self, place, function, *arguments):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(
-            ["pytest", "transformer_lib.translation.command"]
-        )
+        context.set_forkserver_preload(PRELOADED)
         place.mkdir()
         self.place = place
         with socket.create_server(("127.0.0.1", 0)) as listener:
