@@ -42,7 +42,8 @@ MODEL = TransformerConfig.base(
 )
 CONFIG = TrainingConfig(epochs=3, warmup_steps=4, average=2)
 EPOCHS, KILLS = 4, 20
-PRELOADED = ["pytest", "transformer_lib.translation.command"]
+# What takes long to import; torch._dynamo comes with the first optimiser.
+PRELOADED = ["pytest", "torch._dynamo", "transformer_lib.translation.command"]
 LIMIT = 120  # seconds, after which a test has hung
 
 
@@ -67,6 +68,14 @@ def new_model(config=MODEL):
 
 def weights_of(model):
     return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def assert_nearly_the_same(found, expected):
+    """Equal but for rounding, which Adam makes a step of where a gradient is zero.
+
+    The loss does not depend on the bias of the keys, for example.
+    """
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 
 # -- Two processes ---------------------------------------------------------------------
@@ -102,9 +111,7 @@ class Pair:
 
     def __init__(self, place, function, *arguments):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(
-            ["pytest", "transformer_lib.translation.command"]
-        )
+        context.set_forkserver_preload(PRELOADED)
         place.mkdir()
         self.place = place
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -208,7 +215,7 @@ def test_two_processes_make_the_updates_of_one(pair):
     for name in CASES:
         one, other = two.found(0)[name], two.found(1)[name]
         torch.testing.assert_close(one, other, rtol=0, atol=0)
-        torch.testing.assert_close(one, expected[name], rtol=1e-7, atol=1e-9)
+        assert_nearly_the_same(one, expected[name])
 
 
 def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_not():
@@ -309,14 +316,14 @@ def test_another_number_of_processes_may_go_on_with_a_run(pair, tmp_path):
     history = train(model, batches, VALIDATION, CONFIG)
     assert two.wait() == [0, 0]
     expected = (weights_of(model), [epoch.loss for epoch in history])
-    torch.testing.assert_close(two.found(0), expected, rtol=1e-7, atol=1e-9)
+    assert_nearly_the_same(two.found(0), expected)
 
     longer = replace(CONFIG, epochs=4)
     alone, by_two = new_model(), new_model()
     train(by_two, batches, VALIDATION, longer, folder=tmp_path / "one")
     train(alone, batches, VALIDATION, longer)
     found, expected = weights_of(by_two), weights_of(alone)
-    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-9)
+    assert_nearly_the_same(found, expected)
 
 
 # -- The command -----------------------------------------------------------------------
@@ -362,7 +369,7 @@ def tensors_in(folder):
 
 def test_process_0_alone_talks_and_the_record_tells_how_many_there_were(undisturbed):
     folder, (status, out, err), other = undisturbed
-    assert (status, out.count("epoch"), out.count("BLEU")) == (0, 2, 2)
+    assert (status, out.count("epoch"), out.count("chrF")) == (0, 2, 1)
     assert err == f"The translator is in {folder}.\n"
     assert other == (0, "", "")
     assert read_record(folder)["processes"] == 2
@@ -420,7 +427,7 @@ def test_nobody_waits_for_ever_for_a_process_that_does_not_answer(pair, text, tm
     [
         (["--set", "factor=0"], "factor must be above 0, got 0"),
         (["--epochs", "none"], "argument --epochs: invalid int value: 'none'"),
-        (["--train", "gone", "gone"], "No such file or directory: 'gone'"),
+        (["--train", "gone", "gone"], "No such file or directory"),
         (["--seed", "7"], "seed must be 0, got 7; choose another folder"),
     ],
 )
@@ -513,7 +520,7 @@ def test_torchrun_starts_anew_after_a_kill_and_goes_on(text, undisturbed, tmp_pa
     arguments = train_arguments(text, folder)
     status, out, err = torchrun("--max-restarts=1", script, *arguments)
     assert status == 0, err
-    assert out.count("epoch") == out.count("BLEU") == 2
+    assert (out.count("epoch"), out.count("chrF")) == (2, 1)
     assert f"Going on with the run in {folder}." in err
     assert losses(folder) == pytest.approx(losses(undisturbed[0]), rel=1e-3)
 

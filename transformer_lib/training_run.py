@@ -21,7 +21,7 @@ from transformer_lib.checks import (
     require_probability,
     require_type,
 )
-from transformer_lib.distributed import leads
+from transformer_lib.distributed import leads, wait_for_first
 from transformer_lib.files import write_csv
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import PRECISIONS, LossScaler, with_precision
@@ -205,6 +205,7 @@ class TrainingRun:
         self.recent = [*self.recent, weights][-self.config.average :]
         if self.folder is not None and leads():
             self._save(self.folder)
+        wait_for_first()  # nobody goes on before it is written
 
     def finish(self) -> None:
         """Leave the model with the average of the recent weights."""
