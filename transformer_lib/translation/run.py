@@ -308,8 +308,8 @@ def read_record(folder: str | Path) -> dict[str, object]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         require_type(Record, record=record)
-        Corpus(**record["corpus"])
-        record = with_precision(record)
+        corpus = asdict(Corpus(**record["corpus"]))
+        record = {**with_precision(record), "corpus": corpus}
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a whole record: {error}") from error
     return record
