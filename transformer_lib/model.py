@@ -6,12 +6,17 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from transformer_lib.cache import DecoderCache
-from transformer_lib.checks import require_not_negative, require_positive
+from transformer_lib.checks import (
+    require_not_negative,
+    require_one_of,
+    require_positive,
+)
 from transformer_lib.decoder import Decoder, DecoderLayer
 from transformer_lib.embedding import TokenEmbedding
 from transformer_lib.encoder import Encoder, EncoderLayer
 from transformer_lib.masks import causal_mask, padding_mask
 from transformer_lib.positions import LAYOUTS, PositionalEncoding
+from transformer_lib.variants.choices import NORMS, fit_choices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +48,14 @@ class TransformerConfig:
         max_len: The longest sequence, in tokens.
         share_embeddings: One table for source and target.
         tie_output: Use the target's table as the output projection, too.
+        norm: ``"layer"`` or ``"rms"``, which subtracts no mean (see ``RMSNorm``).
+        gated: Feed-forward networks with a gate and without biases (see
+            ``GatedFeedForward``).
 
     Raises:
         ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative,
-            ``positions`` is unknown, or tables of different sizes are to be shared. The
-            pieces check the rest.
+            ``positions`` or ``norm`` is unknown, or tables of different sizes are to be
+            shared. The pieces check the rest.
     """
 
     src_vocab_size: int | None
@@ -69,10 +77,13 @@ class TransformerConfig:
     max_len: int = 1024
     share_embeddings: bool = False
     tie_output: bool = False
+    norm: str = "layer"
+    gated: bool = False
 
     def __post_init__(self) -> None:
         require_positive(num_layers=self.num_layers)
         require_not_negative(norm_eps=self.norm_eps)
+        require_one_of(NORMS, norm=self.norm)
         if self.positions not in LAYOUTS:
             known = ", ".join(LAYOUTS)
             raise ValueError(f"positions must be one of {known}, got {self.positions}")
@@ -157,6 +168,7 @@ class Transformer(nn.Module):
             config.d_model, config.tgt_vocab_size, bias=config.output_bias
         )
         self.dropout = nn.Dropout(config.dropout)
+        fit_choices(self)
         self._initialise()
         if config.share_embeddings:
             self.src_embedding.table.weight = self.tgt_embedding.table.weight
