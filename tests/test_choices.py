@@ -22,6 +22,8 @@ from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import MODEL_CHOICES, require_choices
+from transformer_lib.variants.choices import POSITIONS
+from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.norm import RMSNorm
 
 B, T, S, PAD = 2, 7, 11, 0
@@ -40,8 +42,16 @@ CHOICES = {
     "norm": ({"norm": "rms"}, "a RMSNorm as decoder.layers.0.self_attention_residual"),
     "gated": ({"gated": True}, "a GatedFeedForward as decoder.layers.0.feed_forward"),
     "gelu": ({"gated": True, "activation": "gelu_tanh"}, "a GatedFeedForward"),
+    "grouped": ({"num_key_heads": 2}, "a GroupedAttention as decoder.layers.0.self_at"),
+    "multi-query": ({"num_key_heads": 1}, "a GroupedAttention as decoder"),
+    "rotary": ({"positions": "rotary"}, "a RotaryAttention as decoder.layers.0.self_a"),
+    "llama": (
+        {"positions": "rotary", "num_key_heads": 3, "norm": "rms", "gated": True},
+        "a RotaryAttention as decoder",
+    ),
+    "none": ({"positions": "none"}, None),
 }
-OLD = {"norm", "gated"}  # fields that older files do not have
+OLD = {"norm", "gated", "num_key_heads"}  # fields that older files do not have
 
 
 @pytest.fixture(params=CHOICES)
@@ -108,14 +118,14 @@ def test_with_and_without_a_cache_it_writes_the_same(model, tokens):
     memory, mask, cache = model.encode(src), padding_mask(src, PAD), model.new_cache()
     steps = [model.decode(tgt[:, [t]], memory, mask, cache) for t in range(T)]
     assert_close(torch.cat(steps, dim=1), model.decode(tgt, memory, mask))
-    for write in (greedy_decode, lambda *x, **kw: beam_search(*x, beam_size=3, **kw)):
-        written = write(model, src, **IDS, max_len=9)
-        again = write(model, src, **IDS, max_len=9, use_cache=False)
-        tidy = lambda found: [  # noqa: E731
-            [h.tokens for h in row] if hasattr(row[0], "tokens") else row
-            for row in found
-        ]
-        assert tidy(written) == tidy(again)
+    written = greedy_decode(model, src, **IDS, max_len=9)
+    assert written == greedy_decode(model, src, **IDS, max_len=9, use_cache=False)
+    found = [
+        beam_search(model, src, **IDS, beam_size=3, max_len=9, use_cache=use_cache)
+        for use_cache in (True, False)
+    ]
+    with_cache, without = ([[h.tokens for h in row] for row in part] for part in found)
+    assert with_cache == without
 
 
 def test_every_weight_learns(config, tokens):
@@ -199,9 +209,54 @@ def test_every_norm_is_replaced(norm_first):
     assert {norm.eps for norm in norms} == {0.1}
 
 
+def test_a_cache_of_two_groups_is_a_third_of_that_of_six_heads(tokens):
+    sizes = []
+    for config in (CONFIG, replace(CONFIG, num_key_heads=2)):
+        model = Transformer(config).eval()
+        cache, src = model.new_cache(), tokens[0]
+        mask = padding_mask(src, PAD)
+        model.decode(tokens[1][:, :1], model.encode(src), mask, cache)
+        kept = [part for layer in cache.layers for part in layer]
+        sizes.append(sum(part.k.numel() + part.v.numel() for part in kept))
+    assert sizes[0] == 3 * sizes[1]
+
+
+def test_with_as_many_groups_as_heads_the_model_is_the_papers():
+    model = Transformer(replace(CONFIG, num_key_heads=6))
+    assert not [m for m in model.modules() if isinstance(m, GroupedAttention)]
+
+
+def test_without_positions_the_encoder_knows_no_order(tokens):
+    model = Transformer(replace(CONFIG, positions="none")).eval()
+    src, order = tokens[0][:1], torch.randperm(S)
+    assert_close(model.encode(src[:, order]), model.encode(src)[:, order])
+
+
+def test_rotary_positions_tell_the_order_but_not_the_place(tokens):
+    model = Transformer(replace(CONFIG, positions="rotary", max_len=20)).eval()
+    src = tokens[0][:1]
+    order = torch.arange(S).flip(0)
+    assert not torch.allclose(model.encode(src[:, order]), model.encode(src)[:, order])
+    moved = F.pad(src, (4, 0), value=PAD)
+    assert_close(model.encode(moved)[:, 4:], model.encode(src))
+
+
+def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
+    for positions in POSITIONS:
+        model = Transformer(replace(CONFIG, positions=positions)).eval()
+        with pytest.raises(ValueError, match="at most max_len long, got 15 and 14"):
+            model(torch.full((1, 15), 3), tokens[1])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"norm": "batch"}, "norm must be one of layer, rms, got batch")],
+    [
+        ({"norm": "batch"}, "norm must be one of layer, rms, got batch"),
+        ({"num_key_heads": 0}, "num_key_heads must be at least 1, got 0"),
+        ({"num_key_heads": 4}, "divisible by num_key_heads, got 6 and 4"),
+        ({"positions": "rope"}, "learned, rotary, none, got rope"),
+        ({"positions": "rotary", "num_heads": 8}, r"d_k must be even .* got 3"),
+    ],
 )
 def test_an_unknown_choice_is_refused_with_its_value(changes, message):
     with pytest.raises(ValueError, match=message):

@@ -15,8 +15,12 @@ from transformer_lib.decoder import Decoder, DecoderLayer
 from transformer_lib.embedding import TokenEmbedding
 from transformer_lib.encoder import Encoder, EncoderLayer
 from transformer_lib.masks import causal_mask, padding_mask
-from transformer_lib.positions import LAYOUTS, PositionalEncoding
-from transformer_lib.variants.choices import NORMS, fit_choices
+from transformer_lib.variants.choices import (
+    NORMS,
+    POSITIONS,
+    fit_choices,
+    position_layer,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +48,17 @@ class TransformerConfig:
         output_bias: Whether the final projection adds a bias, tied or not.
         activation: Of the feed-forward networks: ``"relu"``, ``"gelu"``,
             ``"gelu_tanh"`` or ``"silu"`` (see ``FeedForward``).
-        positions: ``"interleaved"``, ``"concatenated"`` or ``"learned"``.
+        positions: Added to the embeddings, ``"interleaved"``, ``"concatenated"`` or
+            ``"learned"``; or ``"rotary"``, which turns queries and keys (see
+            ``RotaryAttention``); or ``"none"``.
         max_len: The longest sequence, in tokens.
         share_embeddings: One table for source and target.
         tie_output: Use the target's table as the output projection, too.
         norm: ``"layer"`` or ``"rms"``, which subtracts no mean (see ``RMSNorm``).
         gated: Feed-forward networks with a gate and without biases (see
             ``GatedFeedForward``).
+        num_key_heads: Heads of keys and values, each for several that ask (see
+            ``GroupedAttention``); None makes one for each.
 
     Raises:
         ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative,
@@ -79,13 +87,14 @@ class TransformerConfig:
     tie_output: bool = False
     norm: str = "layer"
     gated: bool = False
+    num_key_heads: int | None = None
 
     def __post_init__(self) -> None:
         require_positive(num_layers=self.num_layers)
         require_not_negative(norm_eps=self.norm_eps)
         require_one_of(NORMS, norm=self.norm)
-        if self.positions not in LAYOUTS:
-            known = ", ".join(LAYOUTS)
+        if self.positions not in POSITIONS:
+            known = ", ".join(POSITIONS)
             raise ValueError(f"positions must be one of {known}, got {self.positions}")
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
             raise ValueError(
@@ -258,9 +267,9 @@ class Transformer(nn.Module):
     def _embedding(self, vocab_size: int) -> TokenEmbedding:
         return TokenEmbedding(vocab_size, self.config.d_model, self.config.pad_id)
 
-    def _positions(self) -> PositionalEncoding:
+    def _positions(self) -> nn.Module:
         config = self.config
-        return PositionalEncoding(config.d_model, config.max_len, config.positions)
+        return position_layer(config.d_model, config.max_len, config.positions)
 
     def _final_norm(self) -> nn.LayerNorm | None:
         """Pre-norm layers leave their sum as it is: one norm ends each stack."""
