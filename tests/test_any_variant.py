@@ -8,13 +8,14 @@ from strategies import examples, generators, masks, sizes
 from torch.testing import assert_close
 
 from transformer_lib.masks import CausalMask
-from transformer_lib.variants import full_attention, window_attention
+from transformer_lib.variants import alibi_attention, full_attention, window_attention
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
 nearly = {"rtol": 1e-11, "atol": 1e-11}  # in float64
 
 # Every factory, with a choice of what it takes besides ``causal``.
 FACTORIES = {
+    "alibi": lambda draw: (alibi_attention, (3,)),
     "full": lambda draw: (full_attention, ()),
     "window": lambda draw: (window_attention, (draw(sizes(9)),)),
 }
@@ -31,7 +32,8 @@ def variants(draw, causal=None):
 def calls(draw, causal=None):
     """A variant, what goes into it, and a mask that it takes."""
     variant, generator = draw(variants(causal)), draw(generators())
-    b, h, s, d_k, d_v = draw(st.tuples(sizes(3), sizes(3), *[sizes(9)] * 3))
+    b, s, d_k, d_v = draw(st.tuples(sizes(3), *[sizes(9)] * 3))
+    h = 3 if "alibi" in variant.name else draw(sizes(3))
     t = draw(st.integers(1, s))
     scale = draw(st.sampled_from([1.0, 0.0, 30.0]))
     shapes = ((b, h, t, d_k), (b, h, s, d_k), (b, h, s, d_v))

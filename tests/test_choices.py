@@ -16,12 +16,19 @@ from transformer_lib.checkpoint import (
 )
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
+from transformer_lib.inspection import record_attention
 from transformer_lib.javascript.weights import to_script
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import MODEL_CHOICES, require_choices
+from transformer_lib.variants import (
+    alibi_attention,
+    full_attention,
+    use_attention,
+    window_attention,
+)
 from transformer_lib.variants.choices import POSITIONS
 from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.norm import RMSNorm
@@ -49,9 +56,16 @@ CHOICES = {
         {"positions": "rotary", "num_key_heads": 3, "norm": "rms", "gated": True},
         "a RotaryAttention as decoder",
     ),
+    "alibi": ({"positions": "alibi"}, "another attention at decoder.layers.0.self_a"),
+    "unscaled": ({"scale_embeddings": False}, None),
     "none": ({"positions": "none"}, None),
 }
-OLD = {"norm", "gated", "num_key_heads"}  # fields that older files do not have
+OLD = {
+    "norm",
+    "gated",
+    "num_key_heads",
+    "scale_embeddings",
+}  # fields that older files do not have
 
 
 @pytest.fixture(params=CHOICES)
@@ -226,19 +240,52 @@ def test_with_as_many_groups_as_heads_the_model_is_the_papers():
     assert not [m for m in model.modules() if isinstance(m, GroupedAttention)]
 
 
+def test_embeddings_without_a_scale_are_the_rows_of_the_table(tokens):
+    for scale in (True, False):
+        model = Transformer(replace(CONFIG, scale_embeddings=scale, num_heads=4))
+        for embedding, ids in zip(
+            (model.src_embedding, model.tgt_embedding), tokens, strict=True
+        ):
+            expected = embedding.table.weight[ids] * (24**0.5 if scale else 1)
+            expected[ids == PAD] = 0
+            assert_close(embedding(ids), expected)
+
+
 def test_without_positions_the_encoder_knows_no_order(tokens):
     model = Transformer(replace(CONFIG, positions="none")).eval()
     src, order = tokens[0][:1], torch.randperm(S)
     assert_close(model.encode(src[:, order]), model.encode(src)[:, order])
 
 
-def test_rotary_positions_tell_the_order_but_not_the_place(tokens):
-    model = Transformer(replace(CONFIG, positions="rotary", max_len=20)).eval()
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_positions_in_attention_tell_the_order_but_not_the_place(tokens, positions):
+    model = Transformer(replace(CONFIG, positions=positions, max_len=20)).eval()
     src = tokens[0][:1]
-    order = torch.arange(S).flip(0)
+    order = torch.tensor([3, 0, 1, 2, *range(4, S)])
     assert not torch.allclose(model.encode(src[:, order]), model.encode(src)[:, order])
     moved = F.pad(src, (4, 0), value=PAD)
     assert_close(model.encode(moved)[:, 4:], model.encode(src))
+
+
+def test_penalties_to_both_sides_cannot_tell_a_sentence_from_its_mirror_image(tokens):
+    src = tokens[0][:1]
+    for positions, mirrored in (("alibi", True), ("rotary", False)):
+        model = Transformer(replace(CONFIG, positions=positions)).eval()
+        back = model.encode(src.flip(1)).flip(1)
+        assert torch.allclose(back, model.encode(src)) == mirrored
+
+
+def test_penalties_are_recorded_and_are_not_replaced_by_what_tells_no_positions(tokens):
+    model = Transformer(replace(CONFIG, positions="alibi")).eval()
+    expected = model(*tokens)
+    with record_attention(model) as maps:
+        assert_close(model(*tokens), expected)
+    assert maps["decoder.layers.1.self_attention"].shape == (B, 6, T, T)
+    with pytest.raises(ValueError, match=r"got alibi_attention\(6, causal=True\)"):
+        use_attention(model, decoder=window_attention(3, causal=True))
+    use_attention(model, decoder=alibi_attention(6, causal=True))
+    use_attention(model, cross=full_attention(causal=False))
+    assert_close(model(*tokens), expected)
 
 
 def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
@@ -254,7 +301,7 @@ def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
         ({"norm": "batch"}, "norm must be one of layer, rms, got batch"),
         ({"num_key_heads": 0}, "num_key_heads must be at least 1, got 0"),
         ({"num_key_heads": 4}, "divisible by num_key_heads, got 6 and 4"),
-        ({"positions": "rope"}, "learned, rotary, none, got rope"),
+        ({"positions": "rope"}, "learned, rotary, alibi, none, got rope"),
         ({"positions": "rotary", "num_heads": 8}, r"d_k must be even .* got 3"),
     ],
 )

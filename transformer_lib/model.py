@@ -50,7 +50,8 @@ class TransformerConfig:
             ``"gelu_tanh"`` or ``"silu"`` (see ``FeedForward``).
         positions: Added to the embeddings, ``"interleaved"``, ``"concatenated"`` or
             ``"learned"``; or ``"rotary"``, which turns queries and keys (see
-            ``RotaryAttention``); or ``"none"``.
+            ``RotaryAttention``), ``"alibi"``, which lowers scores with the distance
+            (see ``alibi_attention``), or ``"none"``.
         max_len: The longest sequence, in tokens.
         share_embeddings: One table for source and target.
         tie_output: Use the target's table as the output projection, too.
@@ -59,6 +60,7 @@ class TransformerConfig:
             ``GatedFeedForward``).
         num_key_heads: Heads of keys and values, each for several that ask (see
             ``GroupedAttention``); None makes one for each.
+        scale_embeddings: Whether embeddings are multiplied by sqrt(d_model).
 
     Raises:
         ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative,
@@ -88,6 +90,7 @@ class TransformerConfig:
     norm: str = "layer"
     gated: bool = False
     num_key_heads: int | None = None
+    scale_embeddings: bool = True
 
     def __post_init__(self) -> None:
         require_positive(num_layers=self.num_layers)

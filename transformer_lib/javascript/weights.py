@@ -21,7 +21,8 @@ from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
 
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
-KNOWN = {"norm": "layer", "gated": False, "num_key_heads": None}  # other choices
+KNOWN = {"norm": "layer", "gated": False}  # other choices
+KNOWN |= {"num_key_heads": None, "scale_embeddings": True}
 LARGEST = 127  # of the whole numbers
 BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
 

@@ -10,15 +10,16 @@ from torch import nn
 
 from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.positions import LAYOUTS, PositionalEncoding
+from transformer_lib.variants.alibi import alibi_attention
 from transformer_lib.variants.gated import GatedFeedForward
 from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.norm import RMSNorm
 from transformer_lib.variants.rotary import RotaryAttention
 from transformer_lib.variants.unplaced import Unplaced
+from transformer_lib.variants.use import use_attention
 
 NORMS = ("layer", "rms")
-IN_ATTENTION = ("rotary",)  # positions that are not added to the embeddings
-POSITIONS = (*LAYOUTS, *IN_ATTENTION, "none")
+POSITIONS = (*LAYOUTS, "rotary", "alibi", "none")
 
 
 def fit_choices(model: nn.Module) -> None:
@@ -32,11 +33,21 @@ def fit_choices(model: nn.Module) -> None:
         ValueError: As the pieces do.
     """
     config = model.config
+    for name in ("src_embedding", "tgt_embedding"):
+        if hasattr(model, name) and not config.scale_embeddings:
+            getattr(model, name).scale = 1.0
     for stack in stacks(model):
         if config.norm == "rms" and stack.norm is not None:
             stack.norm = RMSNorm(config.d_model, eps=config.norm_eps)
         for layer in stack.layers:
             fit_layer(layer, config)
+    if config.positions == "alibi":
+        parts = {
+            name: alibi_attention(config.num_heads, causal=name == "decoder")
+            for name in ("encoder", "decoder")
+            if hasattr(model, name)
+        }
+        use_attention(model, **parts)
 
 
 def fit_layer(layer: nn.Module, config: object) -> None:

@@ -48,8 +48,8 @@ def use_attention(
         TypeError: If there is something else than a variant.
         ValueError: If there are not as many variants as layers, the model has no such
             layers, a variant is causal and must not be, or is not and must be, it
-            cannot do cross-attention, or the model attends otherwise already, or is
-            recorded.
+            cannot do cross-attention, or the model attends otherwise already, is
+            recorded, or has its positions in the attention that would go.
     """
     placed = Placed(model)
     choices = {"encoder": encoder, "decoder": decoder, "cross": cross}
@@ -75,12 +75,17 @@ def use_attention(
             if not isinstance(layer.attend, Variant):
                 chosen.setdefault(layer, full_attention(causal=True))
         in_words = partial(causal_in_words, pad_id=model.config.pad_id)
-    for layer in chosen:
+    for layer, variant in chosen.items():
         if layer.attend is not fused_attention and not isinstance(
             layer.attend, Variant
         ):
             name = getattr(layer.attend, "__name__", type(layer.attend).__name__)
             raise ValueError(f"model must hold no other attention, got {name}")
+        if getattr(layer.attend, "places", False) and not variant.places:
+            raise ValueError(
+                "model must not have its positions in the attention that is replaced, "
+                f"got {layer.attend.name}"
+            )
     if in_words is not None:
         placed.set_mask(in_words)
     for layer, variant in chosen.items():

@@ -31,6 +31,8 @@ class Variant:
         cross: Whether the queries may be of another sequence than the keys.
         drops: Whether it can drop weights while training. Which are dropped differs
             from those that ``explicit`` drops with the same seed.
+        places: Whether it tells the positions, so that a model that has it must not
+            lose it for another that does not.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Variant:
     weigh: Callable[..., tuple[Tensor, Tensor]] | None = None
     cross: bool = False
     drops: bool = True
+    places: bool = False
 
     def __call__(
         self,
