@@ -32,7 +32,7 @@ class TransformerConfig:
 
     Args:
         src_vocab_size: Source tokens; None makes a decoder-only model.
-        tgt_vocab_size: Target tokens.
+        tgt_vocab_size: Target tokens; None makes an encoder alone (``EncoderAlone``).
         pad_id: The id that fills short sentences up, in both languages.
         d_model: Width of the vectors between the layers.
         num_heads: Number of attention heads.
@@ -64,12 +64,12 @@ class TransformerConfig:
 
     Raises:
         ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative,
-            ``positions`` or ``norm`` is unknown, or tables of different sizes are to be
-            shared. The pieces check the rest.
+            ``positions`` or ``norm`` is unknown, neither vocabulary is given, or tables
+            of different sizes are to be shared. The pieces check the rest.
     """
 
     src_vocab_size: int | None
-    tgt_vocab_size: int
+    tgt_vocab_size: int | None
     pad_id: int = 0
     d_model: int = 512
     num_heads: int = 8
@@ -99,6 +99,10 @@ class TransformerConfig:
         if self.positions not in POSITIONS:
             known = ", ".join(POSITIONS)
             raise ValueError(f"positions must be one of {known}, got {self.positions}")
+        if self.src_vocab_size is None and self.tgt_vocab_size is None:
+            raise ValueError(
+                "src_vocab_size or tgt_vocab_size must be given, got None and None"
+            )
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
             raise ValueError(
                 "src_vocab_size and tgt_vocab_size must be equal to share embeddings, "
@@ -145,13 +149,16 @@ class Transformer(nn.Module):
         config: Its sizes and choices.
 
     Raises:
-        ValueError: As ``TransformerConfig`` and the pieces do.
+        ValueError: If the config has no target; the rest as ``TransformerConfig`` and
+            the pieces.
 
     Source: Vaswani et al. (2017), section 3.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        if config.tgt_vocab_size is None:
+            raise ValueError("tgt_vocab_size must be given, got None: see EncoderAlone")
         self.config = config
         layer = {
             "d_model": config.d_model,

@@ -73,6 +73,8 @@ def to_script(translator: Translator) -> str:
             "the model must have a source and interleaved positions, got "
             f"src_vocab_size {config.src_vocab_size} and {config.positions!r}"
         )
+    if config.tgt_vocab_size is None:
+        raise ValueError("the model must have a target, got tgt_vocab_size None")
     if config.activation not in ACTIVATIONS:
         raise ValueError(
             f"activation must be one of {', '.join(ACTIVATIONS)} in the JavaScript, "
