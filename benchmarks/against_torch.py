@@ -254,7 +254,9 @@ def compare_decoding(seconds: float) -> None:
           "| ratio (quartiles) |\n|---|---|---|---|---|---|---|")  # fmt: skip
     torch.set_num_threads(1)
     for sizes in SIZES:
-        config = TransformerConfig(VOCABULARY, VOCABULARY, dropout=0.0, **sizes)
+        config = TransformerConfig(
+            src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY, dropout=0.0, **sizes
+        )
         model, src = Transformer(config), batch()[0]
         theirs = torch_decoding(TorchTransformer(config), src)
         for what, ours in (
