@@ -1,8 +1,7 @@
 """Numbers of eight bits, or fewer: whole numbers, and a scale for each row."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 
 import torch
@@ -32,6 +31,8 @@ def quantize_rows(weight: Tensor, bits: int = 8) -> tuple[Tensor, Tensor]:
 
     Raises:
         ValueError: If ``bits`` is another number.
+
+    Source: Jacob et al. (2018), section 2.1, with a zero point of 0 and a scale by row.
     """
     if not 2 <= bits <= 8:
         raise ValueError(f"bits must be from 2 to 8, got {bits}")
@@ -68,6 +69,9 @@ class QuantizedLinear(nn.Module):
     Raises:
         ValueError: If ``largest`` is not a positive number, or ``linear`` has more than
             133,144 inputs: the sums might not fit into 32 bits.
+
+    Source: Jacob et al. (2018), section 2.2; a scale for each row of both factors:
+    Dettmers et al. (2022), section 3.
     """
 
     def __init__(self, linear: nn.Linear, largest: float | None = None) -> None:
@@ -173,25 +177,24 @@ def refuse_unknown(name: str, module: nn.Module) -> None:
         raise ValueError(f"model must have no hooks on its layers, got one on {name}")
 
 
-@contextmanager
-def calibrate(model: Transformer) -> Iterator[dict[str, list[Tensor]]]:
-    """Note how large the inputs of every linear layer are, in what runs meanwhile.
+def calibrate(model: Transformer, run: Callable[[], object]) -> dict[str, list[Tensor]]:
+    """Run something, and note how large the inputs of every linear layer become.
 
-        with calibrate(model) as seen:
-            Translator(model, tokenizer).translate(captions)
+        seen = calibrate(model, lambda: translator.translate(captions))
         static = quantize(model, largest_inputs(seen))
 
     Args:
-        model: The model that runs. Padding is noted, too.
+        model: The model that runs.
+        run: What it runs in, without arguments; its result is not used.
 
-    Yields:
+    Returns:
         By the name of a layer, a tensor for each call: the largest feature of every
-        position, without its sign, shape (n).
+        position, padding counted, without its sign, shape (n).
     """
-    seen: dict[str, list[Tensor]] = defaultdict(list)
+    seen: dict[str, list[Tensor]] = {}
 
     def note(name: str, x: Tensor) -> None:
-        seen[name].append(x.detach().abs().amax(dim=-1).flatten())
+        seen.setdefault(name, []).append(x.detach().abs().amax(dim=-1).flatten())
 
     hooks = [
         module.register_forward_pre_hook(
@@ -201,10 +204,11 @@ def calibrate(model: Transformer) -> Iterator[dict[str, list[Tensor]]]:
         if type(module) is nn.Linear
     ]
     try:
-        yield seen
+        run()
     finally:
         for hook in hooks:
             hook.remove()
+    return seen
 
 
 def largest_inputs(
