@@ -101,8 +101,9 @@ def ways(
             lambda share=share: static(translator, captions, share),
         )
     for count in (1, 10):
+        few = f"{count} captions" if count > 1 else "1 caption"
         yield (
-            ("static", f"{count} captions, share 1.0", 1),
+            ("static", f"{few}, share 1.0", 1),
             lambda count=count: static(translator, captions[:count], 1.0),
         )
     for share in (1.0, 0.999):

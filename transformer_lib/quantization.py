@@ -1,6 +1,5 @@
 """Numbers of eight bits, or fewer: whole numbers, and a scale for each row."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 
@@ -143,14 +142,10 @@ def quantize(
             a linear layer, which would be lost; or if ``largest`` lacks a layer.
     """
     model = deepcopy(model).eval().requires_grad_(False)
-    owners = Counter(
-        id(weight)
-        for module in model.modules()
-        for weight in module.parameters(recurse=False)
-    )
+    shared = shared_weights(model)
     for name, module in list(model.named_modules()):
         refuse_unknown(name, module)
-        if type(module) is nn.Linear and owners[id(module.weight)] == 1:
+        if type(module) is nn.Linear and f"{name}.weight" not in shared:
             if largest is not None and name not in largest:
                 raise ValueError(f"largest must have {name}, got {len(largest)} others")
             its_largest = None if largest is None else largest[name]
@@ -158,6 +153,21 @@ def quantize(
             replacement = QuantizedLinear(module, its_largest)
             setattr(model.get_submodule(parent), leaf, replacement)
     return model
+
+
+def shared_weights(model: nn.Module) -> list[str]:
+    """Name the weights that more than one module holds.
+
+    Args:
+        model: Its weights are compared as objects, not as numbers.
+
+    Returns:
+        All names of each of them.
+    """
+    named = list(model.named_parameters(remove_duplicate=False))
+    return [
+        name for name, weight in named if sum(weight is other for _, other in named) > 1
+    ]
 
 
 def refuse_unknown(name: str, module: nn.Module) -> None:
