@@ -141,7 +141,7 @@ def quantize(
         ValueError: If the model holds weights in a module of another kind, or a hook on
             a linear layer, which would be lost; or if ``largest`` lacks a layer.
     """
-    model = deepcopy(model).eval().requires_grad_(False)
+    model = deepcopy(model).requires_grad_(False)
     shared = shared_weights(model)
     for name, module in list(model.named_modules()):
         refuse_unknown(name, module)
@@ -152,7 +152,7 @@ def quantize(
             parent, _, leaf = name.rpartition(".")
             replacement = QuantizedLinear(module, its_largest)
             setattr(model.get_submodule(parent), leaf, replacement)
-    return model
+    return model.eval()
 
 
 def shared_weights(model: nn.Module) -> list[str]:
