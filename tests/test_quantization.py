@@ -1,7 +1,10 @@
+import sys
 import warnings
 
+import numpy as np
 import pytest
 import torch
+from book_files import ROOT
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -20,6 +23,12 @@ from transformer_lib.quantization import (
     quantize_rows,
     shared_weights,
 )
+from transformer_lib.translation.scores import score
+
+sys.path.append(str(ROOT / "experiments"))  # the scripts import their neighbours
+
+import quantization as experiment
+from tables import read
 
 B, T, D_IN, D_OUT = 2, 5, 7, 11
 SIZES = [torch.tensor([1.0, 8.0, 3.0])]
@@ -117,7 +126,9 @@ def test_a_whole_number_times_its_scale_is_half_a_scale_away_at_most(bits):
 
 
 def test_a_row_of_zeros_stays_one():
-    assert dequantize(*quantize_rows(torch.zeros(2, 3))).tolist() == [[0.0] * 3] * 2
+    values, scale = quantize_rows(torch.zeros(2, 3))
+    assert scale.tolist() == [1.0, 1.0]
+    assert dequantize(values, scale).tolist() == [[0.0] * 3] * 2
 
 
 def test_an_outlier_spoils_its_own_row_only():
@@ -234,6 +245,12 @@ def test_a_dynamic_layer_passes_on_what_is_not_a_number(linear):
     y = QuantizedLinear(linear)(x)
     assert y[0].isnan().all()
     assert y[1].isfinite().all()
+
+
+@pytest.mark.parametrize("largest", [None, 1.0])
+def test_no_gradient_flows_back_through_a_rounding(linear, largest):
+    x = torch.randn(3, D_IN, requires_grad=True)
+    assert not QuantizedLinear(linear, largest)(x).requires_grad
 
 
 @pytest.mark.parametrize("strange", [torch.nan, torch.inf])
@@ -430,3 +447,57 @@ def test_a_layer_without_a_measured_scale_is_refused(model):
     del largest["decoder.layers.1.cross_attention.w_k"]
     with pytest.raises(ValueError, match=r"must have decoder.layers.1.cross_.*w_k"):
         quantize(model, largest)
+
+
+# -- What was measured -----------------------------------------------------------------
+
+OURS = ["Ein Hund läuft heute im Park .", "Zwei Männer reden .", "Ja"]
+REFERENCES = ["Ein Hund rennt heute im Park .", "zwei Männer reden miteinander .", "Nein"]
+
+
+def test_bleu_of_the_counts_is_that_of_the_corpus():
+    counted = experiment.counts(OURS, REFERENCES)
+    expected = score(OURS, REFERENCES).bleu_lowercased
+    assert experiment.bleu(counted.sum(0)) == pytest.approx(expected)
+
+
+def test_resampled_differences_surround_the_difference():
+    counted = experiment.counts(OURS * 7, REFERENCES * 7)
+    assert experiment.difference(counted, counted) == (0.0, 0.0)
+    better = experiment.counts(REFERENCES * 7, REFERENCES * 7)
+    low, high = experiment.difference(better, counted)
+    assert 0 < low < 100 - experiment.bleu(counted.sum(0)) < high
+    assert np.isfinite([low, high]).all()
+
+
+def test_one_scale_for_a_matrix_loses_more_than_one_for_each_row(model):
+    rounded = [experiment.rounded_by_matrix(model, 4), fake_quantize(model, 4)]
+    off = [
+        sum(
+            (one - other).square().sum()
+            for one, other in zip(each.parameters(), model.parameters(), strict=True)
+        )
+        for each in rounded
+    ]
+    assert off[0] > off[1] > 0
+
+
+def test_eight_bits_cost_less_than_three_tenths_of_bleu_in_the_table():
+    rows = read(experiment.SCORES)
+    for row in rows:
+        if (row["way"], row["setting"]) in {("dynamic", ""), ("rows", "8")}:
+            assert float(row["difference"]) > -0.3
+            assert float(row["low"]) > -0.3
+    found = {(row["way"], row["setting"], row["beam"]) for row in rows}
+    assert len(found) == len(rows)
+    assert found >= {("dynamic", "", beam) for beam in "15"}
+
+
+def test_the_share_that_was_chosen_is_the_best_where_it_was_chosen():
+    shares = {
+        row["setting"]: float(row["same_training"])
+        for row in read(experiment.SCORES)
+        if row["way"] == "static" and row["setting"].startswith("200 captions, ")
+    }
+    assert len(shares) == len(experiment.SHARES)
+    assert max(shares, key=shares.get) == "200 captions, share 1.0"
