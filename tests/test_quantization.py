@@ -452,7 +452,11 @@ def test_a_layer_without_a_measured_scale_is_refused(model):
 # -- What was measured -----------------------------------------------------------------
 
 OURS = ["Ein Hund läuft heute im Park .", "Zwei Männer reden .", "Ja"]
-REFERENCES = ["Ein Hund rennt heute im Park .", "zwei Männer reden miteinander .", "Nein"]
+REFERENCES = [
+    "Ein Hund rennt heute im Park .",
+    "zwei Männer reden miteinander .",
+    "Nein",
+]
 
 
 def test_bleu_of_the_counts_is_that_of_the_corpus():
