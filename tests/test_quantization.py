@@ -387,6 +387,13 @@ def test_learned_positions_stay_as_they_are():
     assert table.equal(model.tgt_positions.table)
 
 
+def test_a_model_with_later_choices_is_quantized_as_well():
+    later = {"norm": "rms", "gated": True, "num_key_heads": 1, "positions": "rotary"}
+    model = Transformer(config(d_model=8, **later)).eval()
+    off = (quantize(model)(SRC, TGT) - model(SRC, TGT))[..., 1:].abs().max()
+    assert 0 < off < 0.3
+
+
 def test_fake_quantization_rounds_matrices_and_no_vectors(model):
     rounded = dict(fake_quantize(model, 4).named_parameters())
     for name, weight in model.named_parameters():

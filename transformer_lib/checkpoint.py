@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformer_lib.checks import require_type
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.variants.encoder_alone import build_model
 
 SIZES = ("tgt_vocab_size", "d_model", "d_ff", "num_layers")  # that the weights show
 
@@ -128,7 +129,7 @@ def load_model(path: str | Path) -> Transformer:
         path: A ``safetensors`` file.
 
     Returns:
-        The model, in torch's default dtype.
+        The model, in torch's default dtype; an ``EncoderAlone`` if it has no target.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -145,10 +146,10 @@ def load_model(path: str | Path) -> Transformer:
         require_type(TransformerConfig, config=about["config"])
         config = TransformerConfig(**about["config"])
         for name in SIZES:  # before memory is asked for, or layers without end
-            if getattr(config, name) > largest:
-                size = getattr(config, name)
+            size = getattr(config, name)
+            if size is not None and size > largest:
                 raise ValueError(f"{name} must be at most {largest} here, got {size}")
-        model = Transformer(config)
+        model = build_model(config)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # sizes, too
         raise ValueError(f"{path} has an unknown configuration: {error}") from error
     load_weights(model, weights, source=path)

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from transformer_lib.checks import require_finite, require_width
 from transformer_lib.model import Transformer
 from transformer_lib.positions import PositionalEncoding
+from transformer_lib.variants.norm import RMSNorm
 
 LARGEST = 127  # of the whole numbers of eight bits
 COLUMNS = (2**31 - 1) // LARGEST**2  # whose products int32 can add up
-KNOWN = {nn.Linear, nn.Embedding, nn.LayerNorm, PositionalEncoding}  # with weights
+KNOWN = {nn.Linear, nn.Embedding, nn.LayerNorm, RMSNorm, PositionalEncoding}
 
 
 def quantize_rows(weight: Tensor, bits: int = 8) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from transformer_lib.attention import fused_attention
 from transformer_lib.checkpoint import load_weights
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
@@ -20,6 +21,8 @@ from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
 
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
+KNOWN = {"norm": "layer", "gated": False}  # other choices
+KNOWN |= {"num_key_heads": None, "scale_embeddings": True}
 BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
 
 
@@ -30,9 +33,9 @@ def to_script(translator: Translator) -> str:
     same text.
 
     Args:
-        translator: Its model has an encoder, positions in the interleaved layout, an
-            activation other than the exact ``"gelu"``, and widths divisible by 4, as
-            the JavaScript wants them.
+        translator: Its model has an encoder and a decoder with the paper's attention
+            and norm, positions in the interleaved layout, an activation other than the
+            exact ``"gelu"``, and widths divisible by 4, as the JavaScript wants them.
 
     Returns:
         JavaScript. When a ``<script>`` element has loaded it, the element's property
@@ -47,11 +50,22 @@ def to_script(translator: Translator) -> str:
             "the model must have a source and interleaved positions, got "
             f"src_vocab_size {config.src_vocab_size} and {config.positions!r}"
         )
+    if config.tgt_vocab_size is None:
+        raise ValueError("the model must have a target, got tgt_vocab_size None")
     if config.activation not in ACTIVATIONS:
         raise ValueError(
             f"activation must be one of {', '.join(ACTIVATIONS)} in the JavaScript, "
             f"got {config.activation}"
         )
+    for name, known in KNOWN.items():
+        if getattr(config, name) != known:
+            raise ValueError(
+                f"{name} must be {known!r} in the JavaScript, "
+                f"got {getattr(config, name)!r}"
+            )
+    for name, module in translator.model.named_modules():
+        if getattr(module, "attend", fused_attention) is not fused_attention:
+            raise ValueError(f"the model must hold no other attention, got one: {name}")
     if config.d_model % 4 or config.d_ff % 4:
         raise ValueError(
             "d_model and d_ff must be divisible by 4, "

@@ -229,7 +229,8 @@ def require_room(config: TransformerConfig) -> None:
     sizes = {"d_model": config.d_model, "d_ff": config.d_ff, "max_len": config.max_len}
     require_positive(**sizes)
     width = config.d_model
-    layers = config.num_layers * (12 * width + 4 * config.d_ff) * width
+    inner = (6 if config.gated else 4) * config.d_ff  # of both stacks
+    layers = config.num_layers * (12 * width + inner) * width
     weights = config.tgt_vocab_size * width + layers
     needed = 4 * (4 * weights + 2 * config.max_len * width)  # bytes
     try:
@@ -308,8 +309,8 @@ def read_record(folder: str | Path) -> dict[str, object]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         require_type(Record, record=record)
-        Corpus(**record["corpus"])
-        record = with_precision(record)
+        corpus = asdict(Corpus(**record["corpus"]))
+        record = {**with_precision(record), "corpus": corpus}
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a whole record: {error}") from error
     return record
