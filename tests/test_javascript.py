@@ -19,13 +19,12 @@ from transformer_lib.inspection import record_attention
 from transformer_lib.javascript import FILES, excerpt, source
 from transformer_lib.javascript.weights import ACTIVATIONS as KNOWN
 from transformer_lib.javascript.weights import (
-    dequantize,
     from_script,
-    quantize,
     to_script,
     write_script,
 )
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 
@@ -76,19 +75,6 @@ def ours(engine, script):
 # -- Weights -------------------------------------------------------------------------
 
 
-def test_a_whole_number_times_its_scale_is_half_a_scale_away_at_most():
-    weight = torch.randn(7, 11) * torch.logspace(-3, 3, 7)[:, None]
-    values, scale = quantize(weight)
-    assert values.dtype == torch.int8
-    assert values.abs().amax(dim=1).tolist() == [127] * 7  # all of the range is used
-    error = (dequantize(values, scale) - weight).abs()
-    assert (error <= 0.5001 * scale[:, None]).all()
-
-
-def test_a_row_of_zeros_stays_one():
-    assert dequantize(*quantize(torch.zeros(2, 3))).tolist() == [[0.0] * 3] * 2
-
-
 def test_the_script_is_small_over_the_wire_and_the_same_every_time(script):
     assert len(gzip.compress(script.encode())) < MEGABYTES_OVER_THE_WIRE * 1e6
     assert script == to_script(Translator.load(MODEL))
@@ -99,7 +85,7 @@ def test_pytorch_gets_the_matrices_as_the_browser_and_the_vectors_as_they_are(th
     for name, weight in theirs.model.named_parameters():
         expected = weights[name].float()
         if expected.dim() == 2:
-            expected = dequantize(*quantize(expected))
+            expected = dequantize(*quantize_rows(expected))
         assert torch.equal(weight, expected), name
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from transformer_lib.attention import fused_attention
 from transformer_lib.checkpoint import load_weights
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
@@ -23,30 +23,7 @@ from transformer_lib.translation.translator import ALPHA
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
 KNOWN = {"norm": "layer", "gated": False}  # other choices
 KNOWN |= {"num_key_heads": None, "scale_embeddings": True}
-LARGEST = 127  # of the whole numbers
 BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
-
-
-def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Write every row of a matrix as whole numbers times one scale.
-
-    Args:
-        weight: Shape (rows, columns).
-
-    Returns:
-        Whole numbers from -127 to 127, shape (rows, columns), int8; and the scales,
-        shape (rows), float32. The product differs from ``weight`` by half a scale at
-        most, but for rounding.
-    """
-    weight = weight.float()  # or the same model loaded as float64 would differ
-    scale = weight.abs().amax(dim=1) / LARGEST  # (rows)
-    scale = torch.where(scale == 0, 1.0, scale)  # a row of zeros stays one
-    return (weight / scale[:, None]).round().to(torch.int8), scale
-
-
-def dequantize(values: Tensor, scale: Tensor) -> Tensor:
-    """Multiply the whole numbers of each row by its scale again, in float32."""
-    return values.float() * scale[:, None]  # (rows, columns)
 
 
 def to_script(translator: Translator) -> str:
@@ -99,7 +76,7 @@ def to_script(translator: Translator) -> str:
         shapes[name] = tuple(weight.shape)
         scale = weight.detach()
         if weight.dim() == 2:
-            values, scale = quantize(scale)
+            values, scale = quantize_rows(scale)
             integers.append(values.numpy().tobytes())
         floats.append(scale.numpy().astype("<f4").tobytes())
     tokenizer = json.loads(translator.tokenizer.to_json())
