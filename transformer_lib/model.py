@@ -43,6 +43,7 @@ class TransformerConfig:
         max_len: The longest sequence, in tokens.
         share_embeddings: One table for source and target.
         tie_output: Use the target's table as the output projection, too.
+        d_k: Width of a head; None takes d_model / num_heads.
 
     Raises:
         ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative,
@@ -69,6 +70,7 @@ class TransformerConfig:
     max_len: int = 1024
     share_embeddings: bool = False
     tie_output: bool = False
+    d_k: int | None = None
 
     def __post_init__(self) -> None:
         require_positive(num_layers=self.num_layers)
@@ -141,6 +143,7 @@ class Transformer(nn.Module):
             "norm_eps": config.norm_eps,
             "bias": config.bias,
             "activation": config.activation,
+            "d_k": config.d_k,
         }
         has_source = config.src_vocab_size is not None
         if has_source:
