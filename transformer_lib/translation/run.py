@@ -229,7 +229,8 @@ def require_room(config: TransformerConfig) -> None:
     sizes = {"d_model": config.d_model, "d_ff": config.d_ff, "max_len": config.max_len}
     require_positive(**sizes)
     width = config.d_model
-    layers = config.num_layers * (12 * width + 4 * config.d_ff) * width
+    heads = config.num_heads * config.d_k if config.d_k else width
+    layers = config.num_layers * (12 * heads + 4 * config.d_ff) * width
     weights = config.tgt_vocab_size * width + layers
     needed = 4 * (4 * weights + 2 * config.max_len * width)  # bytes
     try:
