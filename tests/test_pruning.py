@@ -35,6 +35,7 @@ CONFIG = TransformerConfig(
     num_layers=2,
     max_len=16,
     dropout=0.1,
+    activation="gelu",  # which is negative, too
 )
 PAIRS = [([3, 4, 5], [6, 7]), ([8], [9, 10, 11, 12])]
 IDS = {"bos_id": 1, "eos_id": 2}
