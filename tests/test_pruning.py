@@ -175,6 +175,28 @@ def test_all_heads_or_features_are_refused():
         remove_features(FeedForward(5, 11), torch.arange(11))
 
 
+def test_heads_that_share_their_keys_are_refused():
+    attention = MultiHeadAttention(6, 3)
+    attention.w_k = nn.Linear(6, 2)
+    with pytest.raises(ValueError, match="as wide as w_q to remove heads, got 2 and 6"):
+        remove_heads(attention, [0])
+
+
+def test_a_model_whose_layers_are_of_another_kind_is_not_made_smaller(model, batches):
+    class Other(nn.Module):  # not a FeedForward
+        def __init__(self, inside):
+            super().__init__()
+            self.w_1, self.w_2 = inside.w_1, inside.w_2
+
+        def forward(self, x):
+            return self.w_2(self.w_1(x))
+
+    layer = model.encoder.layers[0]
+    layer.feed_forward = Other(layer.feed_forward)
+    with pytest.raises(ValueError, match="does not fit its configuration: encoder"):
+        shrink(model, num_heads=2, d_ff=7, batches=batches)
+
+
 def test_a_head_or_feature_that_is_not_there_is_refused_and_nothing_changes():
     attention, layer = MultiHeadAttention(6, 3), FeedForward(5, 11)
     with pytest.raises(IndexError):

@@ -190,7 +190,7 @@ def require_own_config(model: Transformer) -> None:
         ValueError: If the configuration asks for other names or shapes of weights.
     """
     with torch.device("meta"):  # shapes without memory
-        asked = dict(Transformer(model.config).named_parameters())
+        asked = dict(type(model)(model.config).named_parameters())
     weights = dict(model.named_parameters())
     require_fit(asked, weights, source="the model", to="its configuration")
 

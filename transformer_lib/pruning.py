@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_lib.attention import MultiHeadAttention
+from transformer_lib.checkpoint import require_own_config
 from transformer_lib.checks import require_probability
 from transformer_lib.data.batching import Batch
 from transformer_lib.feed_forward import FeedForward
@@ -136,9 +137,14 @@ def remove_heads(attention: MultiHeadAttention, heads: Sequence[int]) -> None:
         heads: Their numbers; at least one other must stay.
 
     Raises:
-        ValueError: If none would stay.
+        ValueError: If none would stay, or heads share their keys.
         IndexError: If there is no such head.
     """
+    if attention.w_k.out_features != attention.w_q.out_features:
+        raise ValueError(
+            "w_k must be as wide as w_q to remove heads, "
+            f"got {attention.w_k.out_features} and {attention.w_q.out_features}"
+        )
     d_k = attention.w_o.in_features // attention.num_heads
     kept = others(attention.w_o.in_features, features_of(attention, heads))
     for layer in (attention.w_q, attention.w_k, attention.w_v):
@@ -210,7 +216,8 @@ def shrink(
         A model of its own, in evaluation mode.
 
     Raises:
-        ValueError: If more shall stay than there are, or none.
+        ValueError: If more shall stay than there are, or none, or the model has layers
+            of a kind that is not known here.
     """
     config = model.config
     for name, size in {"num_heads": num_heads, "d_ff": d_ff}.items():
@@ -228,4 +235,5 @@ def shrink(
         gone = sizes.argsort()[: config.d_ff - d_ff]
         remove_features(smaller.get_submodule(name), gone)
     smaller.config = replace(config, num_heads=num_heads, d_k=d_k, d_ff=d_ff)
+    require_own_config(smaller)
     return smaller.eval()
