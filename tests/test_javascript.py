@@ -24,6 +24,7 @@ from transformer_lib.javascript.weights import (
     write_script,
 )
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.pruning import remove_heads
 from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
@@ -105,6 +106,7 @@ def test_what_is_no_script_of_ours_is_refused():
         ({"positions": "learned"}, "got src_vocab_size 300 and 'learned'"),
         ({"src_vocab_size": None}, "got src_vocab_size None"),
         ({"d_ff": 10}, "divisible by 4, got 8 and 10"),
+        ({"d_k": 3}, "num_heads * d_k must be divisible by 4, got 6"),
         (
             {"activation": "gelu"},
             "activation must be one of relu, gelu_tanh, silu in the JavaScript, "
@@ -115,6 +117,14 @@ def test_what_is_no_script_of_ours_is_refused():
 def test_a_model_that_the_javascript_does_not_know_is_refused(changes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         to_script(small_translator(**changes))
+
+
+def test_a_model_that_its_configuration_does_not_describe_is_refused():
+    translator = small_translator()
+    remove_heads(translator.model.decoder.layers[1].cross_attention, [0])
+    message = "decoder.layers.1.cross_attention.w_q.weight must have shape (8, 8)"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        to_script(translator)
 
 
 # -- Excerpts for the page -----------------------------------------------------------
@@ -231,6 +241,7 @@ def test_every_stage_of_the_trained_model_equals_pytorch(engine, script):
         {"share_embeddings": True},
         {"share_embeddings": True, "tie_output": True, "num_heads": 1},
         {"activation": "gelu_tanh", "output_bias": True},
+        {"num_heads": 3, "d_k": 4},
         {"activation": "silu", "tie_output": True, "output_bias": True},
     ],
 )

@@ -39,6 +39,8 @@ CORE = [
     "training_run",
     "flash_attention",  # triton_attention is followed, too, where there is Triton
     "fast_decoder",
+    "pruning",
+    "distillation",
     "quantization",
     "distributed",
     "scaling",

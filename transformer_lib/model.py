@@ -61,6 +61,7 @@ class TransformerConfig:
         num_key_heads: Heads of keys and values, each for several that ask (see
             ``GroupedAttention``); None makes one for each.
         scale_embeddings: Whether embeddings are multiplied by sqrt(d_model).
+        d_k: Width of a head; None takes d_model / num_heads.
 
     Raises:
         ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative,
@@ -91,6 +92,7 @@ class TransformerConfig:
     gated: bool = False
     num_key_heads: int | None = None
     scale_embeddings: bool = True
+    d_k: int | None = None
 
     def __post_init__(self) -> None:
         require_positive(num_layers=self.num_layers)
@@ -171,6 +173,7 @@ class Transformer(nn.Module):
             "norm_eps": config.norm_eps,
             "bias": config.bias,
             "activation": config.activation,
+            "d_k": config.d_k,
         }
         has_source = config.src_vocab_size is not None
         if has_source:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from transformer_lib.attention import fused_attention
-from transformer_lib.checkpoint import load_weights
+from transformer_lib.checkpoint import load_weights, require_own_config
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.quantization import dequantize, quantize_rows
@@ -42,7 +42,7 @@ def to_script(translator: Translator) -> str:
         ``translator`` is what the JavaScript class ``Translator`` starts from.
 
     Raises:
-        ValueError: If the model is another.
+        ValueError: If the model is another, or not as its configuration says.
     """
     config = translator.model.config
     if config.src_vocab_size is None or config.positions != "interleaved":
@@ -71,6 +71,10 @@ def to_script(translator: Translator) -> str:
             "d_model and d_ff must be divisible by 4, "
             f"got {config.d_model} and {config.d_ff}"
         )
+    require_own_config(translator.model)
+    width = config.num_heads * (config.d_k or config.d_model // config.num_heads)
+    if width % 4:
+        raise ValueError(f"num_heads * d_k must be divisible by 4, got {width}")
     shapes, floats, integers = {}, [], []
     for name, weight in translator.model.named_parameters():
         shapes[name] = tuple(weight.shape)

@@ -235,8 +235,9 @@ def require_room(config: TransformerConfig) -> None:
     sizes = {"d_model": config.d_model, "d_ff": config.d_ff, "max_len": config.max_len}
     require_positive(**sizes)
     width = config.d_model
+    heads = config.num_heads * config.d_k if config.d_k else width
     inner = (6 if config.gated else 4) * config.d_ff  # of both stacks
-    layers = config.num_layers * (12 * width + inner) * width
+    layers = config.num_layers * (12 * heads + inner) * width
     weights = config.tgt_vocab_size * width + layers
     needed = 4 * (4 * weights + 2 * config.max_len * width)  # bytes
     try:

@@ -86,6 +86,7 @@ def fit_attention(
     heads = config.num_heads
     groups = heads if config.num_key_heads is None else config.num_key_heads
     shared = {"bias": config.bias, "dropout": config.attention_dropout}
+    shared["d_k"] = config.d_k
     if rotary:
         shared["max_len"] = config.max_len
         return RotaryAttention(config.d_model, heads, groups, **shared)

@@ -44,6 +44,7 @@ class EncoderAlone(Transformer):
                 norm_eps=config.norm_eps,
                 bias=config.bias,
                 activation=config.activation,
+                d_k=config.d_k,
             )
             for _ in range(config.num_layers)
         ]

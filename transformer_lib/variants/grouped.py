@@ -19,6 +19,7 @@ class GroupedAttention(MultiHeadAttention):
         num_key_heads: Number of heads of keys and values, G.
         bias: Whether the four projections add a bias.
         dropout: Share of the weights dropped while training, in [0, 1).
+        d_k: Width of a head, where it is not d_model / H.
 
     Raises:
         ValueError: As ``MultiHeadAttention``, or if ``num_key_heads`` is not positive
@@ -35,8 +36,9 @@ class GroupedAttention(MultiHeadAttention):
         *,
         bias: bool = True,
         dropout: float = 0.0,
+        d_k: int | None = None,
     ) -> None:
-        super().__init__(d_model, num_heads, bias=bias, dropout=dropout)
+        super().__init__(d_model, num_heads, bias=bias, dropout=dropout, d_k=d_k)
         require_positive(num_key_heads=num_key_heads)
         if num_heads % num_key_heads != 0:
             raise ValueError(

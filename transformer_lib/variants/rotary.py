@@ -73,6 +73,7 @@ class RotaryAttention(GroupedAttention):
         max_len: The longest sequence there are angles for.
         bias: Whether the four projections add a bias.
         dropout: Share of the weights dropped while training, in [0, 1).
+        d_k: Width of a head, where it is not d_model / H.
 
     Raises:
         ValueError: As ``GroupedAttention`` and ``rotation_table``.
@@ -89,8 +90,10 @@ class RotaryAttention(GroupedAttention):
         max_len: int,
         bias: bool = True,
         dropout: float = 0.0,
+        d_k: int | None = None,
     ) -> None:
-        super().__init__(d_model, num_heads, num_key_heads, bias=bias, dropout=dropout)
+        shared = {"bias": bias, "dropout": dropout, "d_k": d_k}
+        super().__init__(d_model, num_heads, num_key_heads, **shared)
         table = rotation_table(max_len, self.w_q.out_features // num_heads)
         self.register_buffer("table", table, persistent=False)
 
