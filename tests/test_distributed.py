@@ -568,7 +568,7 @@ def test_two_processes_killed_at_any_moment_end_as_two_never_stopped(
             statuses = two.wait()
             if None in statuses:
                 two.end()
-                pytest.fail("one waits for ever")
+                pytest.fail(f"one waits for ever: {statuses}, {killed=}")
             if statuses[killed] == 0:
                 assert two.wait() == [0, 0]
                 break
