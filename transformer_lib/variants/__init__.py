@@ -5,6 +5,7 @@ A variant is made by a factory that knows what it is, such as
 ``use_attention(model, decoder=window_attention(128, causal=True))`` puts it there.
 """
 
+from transformer_lib.variants.blocks import block_attention, block_mask
 from transformer_lib.variants.full import full_attention
 from transformer_lib.variants.use import use_attention
 from transformer_lib.variants.variant import Variant
@@ -12,6 +13,8 @@ from transformer_lib.variants.window import window_attention, window_mask
 
 __all__ = [
     "Variant",
+    "block_attention",
+    "block_mask",
     "full_attention",
     "use_attention",
     "window_attention",
