@@ -226,14 +226,8 @@ def attend_to_chosen(
     most = reads.sum(dim=-1).max()
     there, which = reads.to(key.device).sort(dim=-1, descending=True, stable=True)
     there, which = there[:, :most], which[:, :most]  # (C, N), True first
-    chunks, number = which.shape
+    chunks = len(which)
     after = reads.size(1) * size - s  # positions that are not there
-
-    def brought(x: Tensor) -> Tensor:
-        """Lay side by side what each chunk reads: (B, H, S, d) to (B * C, H, M, d)."""
-        x = F.pad(x, (0, 0, 0, after)).unflatten(2, (-1, size))  # (B, H, blocks, R, d)
-        x = x.index_select(2, which.flatten()).unflatten(2, (chunks, number))
-        return x.flatten(3, 4).transpose(1, 2).flatten(0, 1)  # (B * C, H, M, d)
 
     seen = F.pad(padding, (0, after), value=False)[:, 0, 0].unflatten(1, (-1, size))
     mask = (seen[:, which] & there[..., None]).flatten(2)  # (B, C, M)
@@ -248,6 +242,24 @@ def attend_to_chosen(
     q = F.pad(query, (0, 0, before, after)).unflatten(2, (chunks, size))
     q = q.transpose(1, 2).flatten(0, 1)  # (B * C, H, R, d)
     mask = mask.flatten(0, 1)  # (B * C, 1, R, M)
-    out = F.scaled_dot_product_attention(q, brought(key), brought(value), mask, dropout)
+    k, v = (brought_together(x, which, size) for x in (key, value))
+    out = F.scaled_dot_product_attention(q, k, v, mask, dropout)
     out = out.unflatten(0, (batch, chunks)).transpose(1, 2)  # (B, H, C, R, d_v)
     return out.flatten(2, 3)[:, :, before : before + t]  # (B, H, T, d_v)
+
+
+def brought_together(x: Tensor, which: Tensor, size: int) -> Tensor:
+    """Lay side by side the N blocks that each of C chunks reads, M positions together.
+
+    Args:
+        x: Keys or values, shape (B, H, S, d).
+        which: The numbers of the blocks, shape (C, N).
+        size: Positions in a block, R.
+
+    Returns:
+        Shape (B * C, H, M, d); zeros where the last block has no position.
+    """
+    x = F.pad(x, (0, 0, 0, -x.size(2) % size))
+    x = x.unflatten(2, (-1, size)).index_select(2, which.flatten())
+    x = x.unflatten(2, which.shape)  # (B, H, C, N, R, d)
+    return x.flatten(3, 4).transpose(1, 2).flatten(0, 1)  # (B * C, H, M, d)
