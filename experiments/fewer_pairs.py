@@ -4,9 +4,9 @@
 
 A text of 48 tokens holds one name, somewhere, among words that say nothing; at every
 position the encoder shall say the name. Three layers, d_model 32, two heads, 300
-updates of Adam, and three seeds for each kind of attention. The tables: the loss and the
-pairs of each run, and how often the name is found, by its distance. Two minutes of one
-core. A run that is in the tables is not run again.
+updates of Adam, and three seeds for each kind of attention. The tables: the loss and
+the pairs of each run, and how often the name is found, by its distance. Two minutes of
+one core. A run that is in the tables is not run again.
 """
 
 from collections.abc import Sequence
