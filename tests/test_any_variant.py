@@ -8,7 +8,12 @@ from strategies import examples, generators, masks, sizes
 from torch.testing import assert_close
 
 from transformer_lib.masks import CausalMask
-from transformer_lib.variants import alibi_attention, full_attention, window_attention
+from transformer_lib.variants import (
+    alibi_attention,
+    block_attention,
+    full_attention,
+    window_attention,
+)
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
 nearly = {"rtol": 1e-11, "atol": 1e-11}  # in float64
@@ -16,6 +21,10 @@ nearly = {"rtol": 1e-11, "atol": 1e-11}  # in float64
 # Every factory, with a choice of what it takes besides ``causal``.
 FACTORIES = {
     "alibi": lambda draw: (alibi_attention, (3,)),
+    "blocks": lambda draw: (
+        block_attention,
+        (draw(sizes(4)), *[draw(st.integers(0, 3)) for _ in range(4)]),
+    ),
     "full": lambda draw: (full_attention, ()),
     "window": lambda draw: (window_attention, (draw(sizes(9)),)),
 }

@@ -44,6 +44,8 @@ CORE = [
     "quantization",
     "distributed",
     "scaling",
+    "variants.window",
+    "variants.blocks",
 ]
 # What a chapter uses without a listing: a line or two, numbers, or refusals.
 PLAIN = {

@@ -6,6 +6,7 @@ A variant is made by a factory that knows what it is, such as
 """
 
 from transformer_lib.variants.alibi import alibi_attention
+from transformer_lib.variants.blocks import block_attention, block_mask
 from transformer_lib.variants.full import full_attention
 from transformer_lib.variants.use import use_attention
 from transformer_lib.variants.variant import Variant
@@ -14,6 +15,8 @@ from transformer_lib.variants.window import window_attention, window_mask
 __all__ = [
     "Variant",
     "alibi_attention",
+    "block_attention",
+    "block_mask",
     "full_attention",
     "use_attention",
     "window_attention",

@@ -122,11 +122,6 @@ def attend_in_chunks(
     before = reach - (s - t)  # positions that are not there; below 0, not needed
     after = (chunks - 1) * rows + near - before - s
 
-    def by_chunk(x: Tensor) -> Tensor:
-        """Lay each chunk's keys side by side: (B, H, S, d) to (B * C, H, M, d)."""
-        x = F.pad(x, (0, 0, before, after)).unfold(2, near, rows)  # (B, H, C, d, M)
-        return x.permute(0, 2, 1, 4, 3).flatten(0, 1)  # (B * C, H, M, d)
-
     if padding is None:
         padding = torch.ones(1, 1, 1, s, dtype=torch.bool, device=key.device)
     there = F.pad(padding, (before, after), value=False).unfold(3, near, rows)
@@ -136,8 +131,24 @@ def attend_in_chunks(
     mask = mask.expand(batch, -1, -1, -1, -1).flatten(0, 1)  # (B * C, 1, R, M)
     q = F.pad(query, (0, 0, 0, chunks * rows - t))  # (B, H, C * R, d_k)
     q = q.unflatten(2, (chunks, rows)).transpose(1, 2).flatten(0, 1)  # (B * C, H, R, d)
-    out = F.scaled_dot_product_attention(
-        q, by_chunk(key), by_chunk(value), mask, dropout
-    )
+    k, v = (side_by_side(x, before, after, near, rows) for x in (key, value))
+    out = F.scaled_dot_product_attention(q, k, v, mask, dropout)
     out = out.unflatten(0, (batch, chunks)).transpose(1, 2)  # (B, H, C, R, d_v)
     return out.flatten(2, 3)[:, :, :t]  # (B, H, T, d_v)
+
+
+def side_by_side(x: Tensor, before: int, after: int, near: int, rows: int) -> Tensor:
+    """Lay side by side what each of C chunks reads, M = ``near`` positions for each.
+
+    Args:
+        x: Keys or values, shape (B, H, S, d).
+        before: Empty positions to put before them; below 0, positions to leave out.
+        after: Empty positions to put after them.
+        near: Positions that a chunk reads.
+        rows: Positions from the start of a chunk's to the start of the next one's.
+
+    Returns:
+        Shape (B * C, H, M, d).
+    """
+    x = F.pad(x, (0, 0, before, after)).unfold(2, near, rows)  # (B, H, C, d, M)
+    return x.permute(0, 2, 1, 4, 3).flatten(0, 1)  # (B * C, H, M, d)
