@@ -22,6 +22,7 @@ sys.path.append(str(FOLDER))  # the scripts import their neighbours
 
 import ablations  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
+import one_stack  # noqa: E402
 import precision  # noqa: E402
 import silence  # noqa: E402
 import toys  # noqa: E402
@@ -479,3 +480,35 @@ def test_a_run_in_each_precision_gives_a_row_of_the_table(tmp_path, monkeypatch)
     assert [float(row["factor"]) for row in rows] == [1, 1, 2**16]
     assert len({row["loss"] for row in rows}) == 3
     assert rows[0].keys() == read(FOLDER / "precision.csv")[0].keys()
+
+
+# Few labels
+
+
+@pytest.mark.parametrize(
+    ("text", "plural"),
+    [
+        ("the cat sees the mice", False),
+        ("these cats see a mouse", True),
+        ("we sleep", True),
+        ("in the gardens she must laugh", False),
+        ("without a dog the small boys play today", True),
+    ],
+)
+def test_the_number_of_a_subject_is_not_that_of_another_noun(text, plural):
+    assert one_stack.is_plural(text.split()) == plural
+
+
+def test_padding_changes_nothing_for_a_reader_of_few_labels():
+    reader = one_stack.Reader(one_stack.make_encoder(vocab_size=13).double()).double()
+    tokens = torch.randint(4, 13, (B, S))
+    longer = torch.cat([tokens, torch.zeros(B, 3, dtype=torch.long)], dim=1)
+    assert_close(reader(longer), reader(tokens))
+
+
+def test_the_table_of_few_labels_is_complete():
+    rows = read(one_stack.TABLE)
+    runs = {tuple(row.values())[:4] for row in rows}
+    count = len(one_stack.STARTS) * len(one_stack.LABELS) * len(one_stack.RATES)
+    assert len(rows) == len(runs) == count * one_stack.SEEDS
+    assert {row["of"] for row in rows} == {str(one_stack.ASKED)}
