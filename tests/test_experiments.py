@@ -23,6 +23,7 @@ sys.path.append(str(FOLDER))  # the scripts import their neighbours
 import ablations  # noqa: E402
 import distillation  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
+import one_stack  # noqa: E402
 import precision  # noqa: E402
 import silence  # noqa: E402
 import sparse_times  # noqa: E402
@@ -531,3 +532,35 @@ def test_a_row_of_the_sparse_times_has_its_columns_and_its_bytes():
     assert [str(name) for name in row] == list(read(FOLDER / "sparse_times.csv")[0])
     matrix = torch.tensor([[0.0, 3.0], [0.0, 0.0], [5.0, 0.0]])
     assert sparse_times.size_in_bytes(sparse_times.in_csr(matrix)) == 2 * 12 + 4 * 8
+
+
+# Few labels
+
+
+@pytest.mark.parametrize(
+    ("text", "plural"),
+    [
+        ("the cat sees the mice", False),
+        ("these cats see a mouse", True),
+        ("we sleep", True),
+        ("in the gardens she must laugh", False),
+        ("without a dog the small boys play today", True),
+    ],
+)
+def test_the_number_of_a_subject_is_not_that_of_another_noun(text, plural):
+    assert one_stack.is_plural(text.split()) == plural
+
+
+def test_padding_changes_nothing_for_a_reader_of_few_labels():
+    reader = one_stack.Reader(one_stack.make_encoder(vocab_size=13).double()).double()
+    tokens = torch.randint(4, 13, (B, S))
+    longer = torch.cat([tokens, torch.zeros(B, 3, dtype=torch.long)], dim=1)
+    assert_close(reader(longer), reader(tokens))
+
+
+def test_the_table_of_few_labels_is_complete():
+    rows = read(one_stack.TABLE)
+    runs = {tuple(row.values())[:4] for row in rows}
+    count = len(one_stack.STARTS) * len(one_stack.LABELS) * len(one_stack.RATES)
+    assert len(rows) == len(runs) == count * one_stack.SEEDS
+    assert {row["of"] for row in rows} == {str(one_stack.ASKED)}

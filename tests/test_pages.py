@@ -46,6 +46,9 @@ CORE = [
     "scaling",
     "variants.window",
     "variants.blocks",
+    "variants.encoder_alone",
+    "variants.decoder_alone",
+    "variants.masked_tokens",
 ]
 # What a chapter uses without a listing: a line or two, numbers, or refusals.
 PLAIN = {
