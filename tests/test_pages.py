@@ -39,6 +39,9 @@ CORE = [
     "training_run",
     "flash_attention",  # triton_attention is followed, too, where there is Triton
     "fast_decoder",
+    "variants.patches",
+    "variants.classifier",
+    "variants.graphs",
 ]
 WIDE, NARROW = 1400, 400
 SOURCES = [f"book/{path.stem}.html" for path in [*NOTEBOOKS, *BOOK.glob("*.md")]]
