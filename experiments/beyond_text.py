@@ -34,15 +34,17 @@ def make_encoder(num_layers: int = 2) -> Encoder:
     return Encoder(layers, nn.LayerNorm(D_MODEL))
 
 
-def fit(model: nn.Module, x: Tensor, labels: Tensor, epochs: int = 20) -> None:
-    """Train on batches of 64, with a warm-up."""
-    batches = len(x) // 64
+def fit(
+    model: nn.Module, x: Tensor, labels: Tensor, epochs: int = 20, batch: int = 64
+) -> None:
+    """Train with a warm-up."""
+    batches = len(x) // batch
     optimiser = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, 3e-3, total_steps=epochs * batches, pct_start=0.15
     )
     for _ in range(epochs):
-        for rows in torch.randperm(len(x))[: batches * 64].view(-1, 64):
+        for rows in torch.randperm(len(x))[: batches * batch].view(-1, batch):
             loss = F.cross_entropy(model(x[rows]), labels[rows])
             optimiser.zero_grad()
             loss.backward()
@@ -119,7 +121,7 @@ def read_clouds(kind: str) -> tuple[int, int]:
     model = Classifier(embed, encoder, D_MODEL, 5)
     if kind == "deep set, largest":
         model = Largest(embed)
-    fit(model, x, labels, epochs=40 if kind.startswith("deep set") else 20)
+    fit(model, x, labels, epochs=30 if kind.startswith("deep set") else 15, batch=32)
     return right(model, asked, answers), len(asked)
 
 
