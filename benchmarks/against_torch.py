@@ -2,12 +2,14 @@
 
     python benchmarks/against_torch.py               # the models, one and two threads
     python benchmarks/against_torch.py --attention   # one attention layer, memory only
+    python benchmarks/against_torch.py --decoding    # greedy decoding, one thread
 
 Both sides have the same sizes, embeddings, positions, output projection and optimiser;
 only the encoder and the decoder differ. Dropout is 0 on both. Runs are interleaved,
 the side that goes first alternates, and the table gives medians with the quartiles of
 the ratio between neighbouring runs. Memory is the peak of what one run allocates,
-counted by the profiler. Close other programs first.
+counted by the profiler. Close other programs first; ``--decoding`` measures processor
+time, which they disturb less.
 """
 
 import argparse
@@ -24,12 +26,14 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from transformer_lib.attention import MultiHeadAttention, fused_attention
+from transformer_lib.decoding import greedy_decode
+from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.inspection import record_attention
 from transformer_lib.masks import causal_mask
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import autocast, checkpoint_layers
 
-BATCH, LENGTH, VOCABULARY, PAD = 32, 24, 1000, 0
+BATCH, LENGTH, VOCABULARY, PAD, BOS = 32, 24, 1000, 0, 1
 SIZES = (  # a translator for small data, one in between, and the paper's base model
     {"d_model": 128, "num_heads": 4, "d_ff": 256, "num_layers": 4},
     {"d_model": 256, "num_heads": 8, "d_ff": 1024, "num_layers": 3},
@@ -137,8 +141,48 @@ def dense_inference(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[], 
     return dense
 
 
+def our_decoding(model: nn.Module, src: Tensor) -> Callable[[], None]:
+    """Write LENGTH tokens for each sentence; EOS is PAD, which is never written."""
+
+    def run() -> None:
+        written = greedy_decode(model, src, bos_id=BOS, eos_id=PAD, max_len=LENGTH)
+        assert [len(tokens) for tokens in written] == [LENGTH] * len(src)
+
+    return run
+
+
+def torch_decoding(
+    model: TorchTransformer, src: Tensor, new_tokens: int = LENGTH
+) -> Callable[[], None]:
+    """The same with torch's layers, which have no cache: the prefix is read anew."""
+    around, padding = model.around, src == PAD
+
+    @torch.inference_mode()
+    def run() -> None:
+        model.eval()
+        encoder, decoder = model.transformer.encoder, model.transformer.decoder
+        source = around.src_positions(around.src_embedding(src))
+        memory = encoder(source, src_key_padding_mask=padding)
+        tgt = torch.full((len(src), 1), BOS)
+        for _ in range(new_tokens):
+            hidden = decoder(
+                around.tgt_positions(around.tgt_embedding(tgt)),
+                memory,
+                tgt_mask=~causal_mask(tgt.size(1))[0, 0],
+                tgt_is_causal=True,
+                memory_key_padding_mask=padding,
+            )
+            tokens = around.output(hidden[:, -1:]).argmax(dim=-1)
+            tgt = torch.cat([tgt, tokens], dim=1)
+
+    return run
+
+
 def interleaved(
-    ours: Callable[[], None], theirs: Callable[[], None], seconds: float
+    ours: Callable[[], None],
+    theirs: Callable[[], None],
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float, list[float]]:
     """Median milliseconds of each, and the quartiles of the ratio ours / theirs."""
     sides, times = [ours, theirs], ([], [])
@@ -148,9 +192,9 @@ def interleaved(
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[0]) < 10:
         for side in (0, 1) if len(times[0]) % 2 else (1, 0):
-            start = time.perf_counter()
+            start = clock()
             sides[side]()
-            times[side].append(time.perf_counter() - start)
+            times[side].append(clock() - start)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     medians = [statistics.median(side) * 1000 for side in times]
     return *medians, statistics.quantiles(ratios, n=4)
@@ -205,6 +249,31 @@ def compare_models(seconds: float) -> None:
                 )
 
 
+def compare_decoding(seconds: float) -> None:
+    print("| d_model | d_ff | layers | what | ours ms | torch ms "
+          "| ratio (quartiles) |\n|---|---|---|---|---|---|---|")  # fmt: skip
+    torch.set_num_threads(1)
+    for sizes in SIZES:
+        config = TransformerConfig(
+            src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY, dropout=0.0, **sizes
+        )
+        model, src = Transformer(config), batch()[0]
+        theirs = torch_decoding(TorchTransformer(config), src)
+        for what, ours in (
+            ("readable decoder", our_decoding(model, src)),
+            ("fast decoder", our_decoding(FastDecoder(model), src)),
+        ):
+            a, b, (low, mid, high) = interleaved(
+                ours, theirs, seconds, clock=time.thread_time
+            )
+            print(
+                f"| {config.d_model} | {config.d_ff} | {config.num_layers} + "
+                f"{config.num_layers} | {what} | {a:.1f} | {b:.1f} | "
+                f"{mid:.2f} ({low:.2f} to {high:.2f}) |",
+                flush=True,
+            )
+
+
 def compare_attention() -> None:
     """Extra memory of one layer at 2,048 positions: fused against explicit."""
     layer = MultiHeadAttention(512, 8)
@@ -230,6 +299,7 @@ def compare_attention() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--attention", action="store_true")
+    parser.add_argument("--decoding", action="store_true")
     parser.add_argument("--seconds", type=float, default=20, help="for each comparison")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")  # torch's nested tensors warn that they are new
@@ -238,6 +308,8 @@ def main() -> None:
           f"{platform.machine()}\n")  # fmt: skip
     if arguments.attention:
         compare_attention()
+    elif arguments.decoding:
+        compare_decoding(arguments.seconds)
     else:
         compare_models(arguments.seconds)
 

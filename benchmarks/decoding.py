@@ -21,16 +21,14 @@ from collections.abc import Callable
 
 import torch
 import transformers
-from against_torch import SIZES, TorchTransformer
+from against_torch import BOS, PAD, SIZES, TorchTransformer, torch_decoding
 from torch import Tensor, nn
 
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
-from transformer_lib.masks import causal_mask
 from transformer_lib.model import Transformer, TransformerConfig
 
 SENTENCES, NEW_TOKENS, VOCABULARY, BEAM = 16, 60, 8000, 4
-PAD, BOS = 0, 1
 NEVER = PAD  # as EOS: our decoding never writes it
 
 
@@ -83,30 +81,6 @@ def marian_decoding(
     return run
 
 
-def torch_decoding(model: TorchTransformer, src: Tensor) -> Callable[[], None]:
-    around, padding = model.around, src == PAD
-
-    @torch.inference_mode()
-    def run() -> None:
-        model.eval()
-        encoder, decoder = model.transformer.encoder, model.transformer.decoder
-        source = around.src_positions(around.src_embedding(src))
-        memory = encoder(source, src_key_padding_mask=padding)
-        tgt = torch.full((SENTENCES, 1), BOS)
-        for _ in range(NEW_TOKENS):
-            hidden = decoder(
-                around.tgt_positions(around.tgt_embedding(tgt)),
-                memory,
-                tgt_mask=~causal_mask(tgt.size(1))[0, 0],
-                tgt_is_causal=True,
-                memory_key_padding_mask=padding,
-            )
-            tokens = around.output(hidden[:, -1:]).argmax(dim=-1)
-            tgt = torch.cat([tgt, tokens], dim=1)
-
-    return run
-
-
 def decoders(config: TransformerConfig) -> dict[str, Callable[[], None]]:
     """Everything to be measured, by its column in the table."""
     src = batch()
@@ -130,7 +104,7 @@ def decoders(config: TransformerConfig) -> dict[str, Callable[[], None]]:
         "fast beam": lambda: beam(fast),
         "Marian beam": marian_decoding(theirs, src, BEAM),
         "no cache": lambda: greedy(ours, use_cache=False),
-        "torch.nn": torch_decoding(TorchTransformer(config), src),
+        "torch.nn": torch_decoding(TorchTransformer(config), src, NEW_TOKENS),
     }
 
 

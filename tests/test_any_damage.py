@@ -192,6 +192,7 @@ def test_a_damaged_training_goes_on_as_it_would_have_or_is_refused(state, damage
 
 @examples(6, 300)
 @example(RECORD, ("replace", 4, {"a": 1}))
+@example(RECORD, ("drop", 758))  # the corpus without its files
 @example(TOKENIZER, TALLEST)
 @example(STATE, ("drop", 3))
 @given(

@@ -128,7 +128,9 @@ def test_an_impossible_choice_is_refused_by_name(config, data):
                 ("feed_forward_dropout", float("nan")),
                 ("norm_eps", -1.0),
                 ("activation", "swiglu"),
-                ("positions", "rotary"),
+                ("positions", "relative"),
+                ("norm", "batch"),
+                ("num_key_heads", 0),
                 ("max_len", 0),
             ]
         )

@@ -21,9 +21,12 @@ FOLDER = Path(__file__).parents[1] / "experiments"
 sys.path.append(str(FOLDER))  # the scripts import their neighbours
 
 import ablations  # noqa: E402
+import distillation  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
+import one_stack  # noqa: E402
 import precision  # noqa: E402
 import silence  # noqa: E402
+import sparse_times  # noqa: E402
 import toys  # noqa: E402
 from tables import add, read  # noqa: E402
 
@@ -479,3 +482,85 @@ def test_a_run_in_each_precision_gives_a_row_of_the_table(tmp_path, monkeypatch)
     assert [float(row["factor"]) for row in rows] == [1, 1, 2**16]
     assert len({row["loss"] for row in rows}) == 3
     assert rows[0].keys() == read(FOLDER / "precision.csv")[0].keys()
+
+
+# Fewer numbers
+
+
+def test_a_student_is_trained_once_for_each_way_and_seed(tmp_path, monkeypatch):
+    ways = {
+        "plain": distillation.Way("true 1,000", 2),
+        "soft": distillation.Way("true 1,000", 2, temperature=2.0),
+        "pruned": distillation.Way("true 1,000", 0, pruned=True),
+    }
+    monkeypatch.setattr(distillation, "WAYS", ways)
+    monkeypatch.setattr(distillation, "TABLE", tmp_path / "distillation.csv")
+    torch.set_default_dtype(torch.float32)  # the teacher's
+    for _ in range(2):  # the second time there is nothing to do
+        distillation.main(seeds=[1])
+        rows = read(tmp_path / "distillation.csv")
+        assert [row["way"] for row in rows] == list(ways)
+    assert len({row["loss"] for row in rows}) == 3
+    recorded = read(FOLDER / "distillation.csv")
+    assert rows[0].keys() == recorded[0].keys()
+    pruned = next(row for row in recorded if row["way"] == "pruned")
+    assert rows[2]["parameters"] == pruned["parameters"]
+
+
+def test_every_recorded_student_has_half_of_the_teachers_numbers():
+    whole = sum(p.numel() for p in distillation.teacher().model.parameters())
+    rows = read(FOLDER / "distillation.csv")
+    assert {row["way"] for row in rows} == set(distillation.WAYS)
+    for row in rows:
+        assert int(row["parameters"]) / whole == pytest.approx(0.5, abs=0.005)
+        assert int(row["updates"]) == distillation.WAYS[row["way"]].updates
+        assert 0 < float(row["loss"]) < 5
+        assert 0 <= float(row["exact"]) <= 1
+
+
+def test_the_labelled_pairs_begin_with_the_true_ones():
+    labelled, true = (distillation.pairs_of(d) for d in ("labelled", "true 8,000"))
+    assert labelled[:1000] == true[:1000] == distillation.pairs_of("true 1,000")
+    assert len(labelled) == len(true) == 8000
+    assert [source for source, _ in labelled] == [source for source, _ in true]
+    assert labelled != true  # the teacher errs now and then
+
+
+def test_a_row_of_the_sparse_times_has_its_columns_and_its_bytes():
+    torch.set_default_dtype(torch.float32)
+    row = sparse_times.row(16, 0.5, rounds=1)
+    assert [str(name) for name in row] == list(read(FOLDER / "sparse_times.csv")[0])
+    matrix = torch.tensor([[0.0, 3.0], [0.0, 0.0], [5.0, 0.0]])
+    assert sparse_times.size_in_bytes(sparse_times.in_csr(matrix)) == 2 * 12 + 4 * 8
+
+
+# Few labels
+
+
+@pytest.mark.parametrize(
+    ("text", "plural"),
+    [
+        ("the cat sees the mice", False),
+        ("these cats see a mouse", True),
+        ("we sleep", True),
+        ("in the gardens she must laugh", False),
+        ("without a dog the small boys play today", True),
+    ],
+)
+def test_the_number_of_a_subject_is_not_that_of_another_noun(text, plural):
+    assert one_stack.is_plural(text.split()) == plural
+
+
+def test_padding_changes_nothing_for_a_reader_of_few_labels():
+    reader = one_stack.Reader(one_stack.make_encoder(vocab_size=13).double()).double()
+    tokens = torch.randint(4, 13, (B, S))
+    longer = torch.cat([tokens, torch.zeros(B, 3, dtype=torch.long)], dim=1)
+    assert_close(reader(longer), reader(tokens))
+
+
+def test_the_table_of_few_labels_is_complete():
+    rows = read(one_stack.TABLE)
+    runs = {tuple(row.values())[:4] for row in rows}
+    count = len(one_stack.STARTS) * len(one_stack.LABELS) * len(one_stack.RATES)
+    assert len(rows) == len(runs) == count * one_stack.SEEDS
+    assert {row["of"] for row in rows} == {str(one_stack.ASKED)}

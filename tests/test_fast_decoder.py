@@ -34,8 +34,12 @@ IDS = {"bos_id": BOS, "eos_id": EOS}
 
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch):
-    """Two positions at first, so that the room is full again and again."""
+    """Two positions at first, so that the room is full again and again.
+
+    And two sentences are many.
+    """
     monkeypatch.setattr(fast_decoder, "ROOM", 2)
+    monkeypatch.setattr(fast_decoder, "MANY", 2)
 
 
 def lively(config):
@@ -358,6 +362,25 @@ def test_a_step_calls_fewer_operations_than_the_model_does(model, src):
                 )
         counts.append(operations.count - before)
     assert counts[1] < counts[0]
+
+
+@torch.inference_mode()
+def test_only_a_batch_gets_a_turned_copy_of_the_plain_output(model, src, monkeypatch):
+    def output_of(model, rows):
+        fast = FastDecoder(model)
+        memory, cache = fast.encode(src[:rows]), fast.new_cache()
+        token, mask = torch.full((rows, 1), BOS), padding_mask(src[:rows], PAD)
+        fast.decode(token, memory, mask, cache)
+        return cache.output
+
+    monkeypatch.setattr(fast_decoder, "MANY", 3)
+    x = torch.randn(B, CONFIG.d_model)
+    assert output_of(model, 2) is model.output
+    copied = output_of(model, 3)
+    assert copied is not model.output
+    assert_close(copied(x), model.output(x))
+    model.output.register_forward_pre_hook(lambda *_: None)
+    assert output_of(model, 3) is model.output
 
 
 # -- Other models ----------------------------------------------------------------------

@@ -19,13 +19,13 @@ from transformer_lib.inspection import record_attention
 from transformer_lib.javascript import FILES, excerpt, source
 from transformer_lib.javascript.weights import ACTIVATIONS as KNOWN
 from transformer_lib.javascript.weights import (
-    dequantize,
     from_script,
-    quantize,
     to_script,
     write_script,
 )
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.pruning import remove_heads
+from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 
@@ -76,19 +76,6 @@ def ours(engine, script):
 # -- Weights -------------------------------------------------------------------------
 
 
-def test_a_whole_number_times_its_scale_is_half_a_scale_away_at_most():
-    weight = torch.randn(7, 11) * torch.logspace(-3, 3, 7)[:, None]
-    values, scale = quantize(weight)
-    assert values.dtype == torch.int8
-    assert values.abs().amax(dim=1).tolist() == [127] * 7  # all of the range is used
-    error = (dequantize(values, scale) - weight).abs()
-    assert (error <= 0.5001 * scale[:, None]).all()
-
-
-def test_a_row_of_zeros_stays_one():
-    assert dequantize(*quantize(torch.zeros(2, 3))).tolist() == [[0.0] * 3] * 2
-
-
 def test_the_script_is_small_over_the_wire_and_the_same_every_time(script):
     assert len(gzip.compress(script.encode())) < MEGABYTES_OVER_THE_WIRE * 1e6
     assert script == to_script(Translator.load(MODEL))
@@ -99,7 +86,7 @@ def test_pytorch_gets_the_matrices_as_the_browser_and_the_vectors_as_they_are(th
     for name, weight in theirs.model.named_parameters():
         expected = weights[name].float()
         if expected.dim() == 2:
-            expected = dequantize(*quantize(expected))
+            expected = dequantize(*quantize_rows(expected))
         assert torch.equal(weight, expected), name
 
 
@@ -119,6 +106,7 @@ def test_what_is_no_script_of_ours_is_refused():
         ({"positions": "learned"}, "got src_vocab_size 300 and 'learned'"),
         ({"src_vocab_size": None}, "got src_vocab_size None"),
         ({"d_ff": 10}, "divisible by 4, got 8 and 10"),
+        ({"d_k": 3}, "num_heads * d_k must be divisible by 4, got 6"),
         (
             {"activation": "gelu"},
             "activation must be one of relu, gelu_tanh, silu in the JavaScript, "
@@ -129,6 +117,14 @@ def test_what_is_no_script_of_ours_is_refused():
 def test_a_model_that_the_javascript_does_not_know_is_refused(changes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         to_script(small_translator(**changes))
+
+
+def test_a_model_that_its_configuration_does_not_describe_is_refused():
+    translator = small_translator()
+    remove_heads(translator.model.decoder.layers[1].cross_attention, [0])
+    message = "decoder.layers.1.cross_attention.w_q.weight must have shape (8, 8)"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        to_script(translator)
 
 
 # -- Excerpts for the page -----------------------------------------------------------
@@ -245,6 +241,7 @@ def test_every_stage_of_the_trained_model_equals_pytorch(engine, script):
         {"share_embeddings": True},
         {"share_embeddings": True, "tie_output": True, "num_heads": 1},
         {"activation": "gelu_tanh", "output_bias": True},
+        {"num_heads": 3, "d_k": 4},
         {"activation": "silu", "tie_output": True, "output_bias": True},
     ],
 )

@@ -278,7 +278,7 @@ def test_a_config_cannot_be_changed():
         ({"tgt_vocab_size": 0}, "vocab_size must be at least 1, got 0"),
         ({"max_len": 0}, "max_len must be at least 1, got 0"),
         ({"pad_id": 19}, "pad_id must be below vocab_size, got 19 and 19"),
-        ({"positions": "rotary"}, "interleaved, concatenated, learned, got rotary"),
+        ({"positions": "relative"}, "learned, rotary, alibi, none, got relative"),
         ({"activation": "GELU"}, "one of relu, gelu, gelu_tanh, silu, got GELU"),
         ({"norm_eps": -1e-5}, "norm_eps must be at least 0, got -1e-05"),
         ({"norm_eps": float("nan")}, "norm_eps must be at least 0, got nan"),

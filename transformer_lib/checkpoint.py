@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformer_lib.checks import require_type
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.variants.encoder_alone import build_model
 
 SIZES = ("tgt_vocab_size", "d_model", "d_ff", "num_layers")  # that the weights show
 
@@ -116,7 +117,9 @@ def save_model(path: str | Path, model: Transformer, **about: object) -> None:
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
         TypeError: If JSON cannot hold what ``about`` says.
+        ValueError: As ``require_own_config`` does: nobody could load the file.
     """
+    require_own_config(model)
     weights = dict(model.named_parameters())
     save_tensors(path, weights, {"config": asdict(model.config), **about})
 
@@ -128,7 +131,7 @@ def load_model(path: str | Path) -> Transformer:
         path: A ``safetensors`` file.
 
     Returns:
-        The model, in torch's default dtype.
+        The model, in torch's default dtype; an ``EncoderAlone`` if it has no target.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -144,11 +147,12 @@ def load_model(path: str | Path) -> Transformer:
     try:
         require_type(TransformerConfig, config=about["config"])
         config = TransformerConfig(**about["config"])
-        for name in SIZES:  # before memory is asked for, or layers without end
-            if getattr(config, name) > largest:
-                size = getattr(config, name)
+        claimed = {name: getattr(config, name) or 0 for name in SIZES}
+        claimed["num_heads * d_k"] = config.num_heads * (config.d_k or 0)
+        for name, size in claimed.items():  # before memory is asked for without end
+            if size > largest:
                 raise ValueError(f"{name} must be at most {largest} here, got {size}")
-        model = Transformer(config)
+        model = build_model(config)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # sizes, too
         raise ValueError(f"{path} has an unknown configuration: {error}") from error
     load_weights(model, weights, source=path)
@@ -175,11 +179,29 @@ def load_weights(
             parameter.copy_(weights[name])
 
 
+def require_own_config(model: Transformer) -> None:
+    """Refuse a model that its configuration does not describe.
+
+    Such as one that lost heads in some of its layers only.
+
+    Args:
+        model: Left as it was.
+
+    Raises:
+        ValueError: If the configuration asks for other names or shapes of weights.
+    """
+    with torch.device("meta"):  # shapes without memory
+        asked = dict(type(model)(model.config).named_parameters())
+    weights = dict(model.named_parameters())
+    require_fit(asked, weights, source="the model", to="its configuration")
+
+
 def require_fit(
     parameters: Mapping[str, Tensor],
     tensors: Mapping[str, Tensor],
     *,
     source: str | Path,
+    to: str = "the model",
 ) -> None:
     """Refuse tensors that are not as many, by the same names and of the same shapes.
 
@@ -187,6 +209,7 @@ def require_fit(
         parameters: Of a model, by name.
         tensors: What shall fit them.
         source: Where they come from, for the error.
+        to: What they shall fit, for the error.
 
     Raises:
         ValueError: If a name is missing or unknown, or a shape differs.
@@ -194,13 +217,13 @@ def require_fit(
     missing, unknown = parameters.keys() - tensors, tensors.keys() - parameters
     if missing or unknown:
         raise ValueError(
-            f"{source} does not fit the model: missing {sorted(missing)[:3]}, "
+            f"{source} does not fit {to}: missing {sorted(missing)[:3]}, "
             f"unknown {sorted(unknown)[:3]}"
         )
     for name, parameter in parameters.items():
         if parameter.shape != tensors[name].shape:
             raise ValueError(
-                f"{source} does not fit the model: {name} must have shape "
+                f"{source} does not fit {to}: {name} must have shape "
                 f"{tuple(parameter.shape)}, got {tuple(tensors[name].shape)}"
             )
 

@@ -23,6 +23,7 @@ class EncoderLayer(nn.Module):
         norm_eps: Added to the variance inside each norm.
         bias: Whether the attention's projections add a bias.
         activation: Of the feed-forward network; see ``FeedForward``.
+        d_k: Width of a head; None takes d_model / num_heads.
 
     Raises:
         ValueError: As the pieces do.
@@ -43,11 +44,12 @@ class EncoderLayer(nn.Module):
         norm_eps: float = 1e-5,
         bias: bool = True,
         activation: str = "relu",
+        d_k: int | None = None,
     ) -> None:
         super().__init__()
         around = {"dropout": dropout, "norm_first": norm_first, "norm_eps": norm_eps}
         self.self_attention = MultiHeadAttention(
-            d_model, num_heads, bias=bias, dropout=attention_dropout
+            d_model, num_heads, bias=bias, dropout=attention_dropout, d_k=d_k
         )
         self.self_attention_residual = Residual(d_model, **around)
         self.feed_forward = FeedForward(

@@ -14,6 +14,7 @@ from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.residual import Residual
 
 ROOM = 64  # positions reserved at first; twice as many whenever they are full
+MANY = 8  # sentences, from which on the matrix of the output is worth a copy
 KNOWN = {Decoder, DecoderLayer, FeedForward, MultiHeadAttention, Residual}
 KNOWN |= {nn.Dropout, nn.LayerNorm, nn.Linear, nn.ModuleList}
 
@@ -55,7 +56,7 @@ class FastDecoder(nn.Module):
         found = unknown(self.model)
         if found is not None:
             raise ValueError(f"model must hold only what is known here, got {found}")
-        return FastCache(self.model.decoder)
+        return FastCache(self.model.decoder, self.model.output)
 
     @torch.inference_mode()
     def decode(
@@ -98,7 +99,7 @@ class FastDecoder(nn.Module):
         x = cache.step(x[:, 0])
         if model.decoder.norm is not None:
             x = model.decoder.norm(x)  # (B, d_model)
-        return model.output(x)[:, None]  # (B, 1, tgt_vocab_size)
+        return cache.output(x)[:, None]  # (B, 1, tgt_vocab_size)
 
 
 class FastCache:
@@ -109,13 +110,14 @@ class FastCache:
 
     Args:
         decoder: The decoder to be packed.
+        output: The last product, to the vocabulary.
 
     Attributes:
         length: The number of target positions kept, which is the next token's position.
     """
 
-    def __init__(self, decoder: Decoder) -> None:
-        self.decoder = decoder
+    def __init__(self, decoder: Decoder, output: nn.Module) -> None:
+        self.decoder, self.output = decoder, output
         self.length = 0
 
     def begin(
@@ -139,6 +141,8 @@ class FastCache:
                 f"memory must be given with cross-attention and not else, got {shape}"
             )
         self.layers = [FastLayer(layer, rows) for layer in self.decoder.layers]
+        if rows >= MANY and strange(self.output) is None:
+            self.output = turned(self.output)
         self.memory, self.hidden = memory, None
         self._share(rows, 1)
         if memory is not None:
@@ -332,6 +336,18 @@ def packed(*linears: nn.Linear) -> Callable[[Tensor], Tensor]:
     return lambda x: F.linear(x, weight, bias)
 
 
+def turned(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
+    """Make the same product from a copy of the matrix that lies column by column.
+
+    A large matrix is read faster that way by a batch, once the copy has been paid for.
+
+    Args:
+        linear: A layer of the model.
+    """
+    weight, bias = linear.weight.t().contiguous().t(), linear.bias
+    return lambda x: F.linear(x, weight, bias)
+
+
 def around(residual: Residual) -> Callable[[Tensor, Callable], Tensor]:
     """Make a ``Residual`` without dropout, which takes the same arguments."""
     norm = residual.norm
@@ -357,12 +373,24 @@ def unknown(model: Transformer) -> str | None:
     if type(model) is not Transformer:
         return f"a {type(model).__name__}"
     for name, module in model.decoder.named_modules(prefix="decoder"):
-        if type(module) not in KNOWN:
-            return f"a {type(module).__name__} as {name}"
-        if module._forward_hooks or module._forward_pre_hooks:
-            return f"a hook at {name}"
-        if "forward" in vars(module):
-            return f"a forward of its own at {name}"
-        if getattr(module, "attend", fused_attention) is not fused_attention:
-            return f"another attention at {name}"
+        found = strange(module)
+        if found is not None:
+            return f"{found} {name}"
+    return None
+
+
+def strange(module: nn.Module) -> str | None:
+    """Say what keeps a module from being computed here, if anything does.
+
+    Args:
+        module: Any module; those inside it are not looked at.
+    """
+    if type(module) not in KNOWN:
+        return f"a {type(module).__name__} as"
+    if module._forward_hooks or module._forward_pre_hooks:
+        return "a hook at"
+    if "forward" in vars(module):
+        return "a forward of its own at"
+    if getattr(module, "attend", fused_attention) is not fused_attention:
+        return "another attention at"
     return None

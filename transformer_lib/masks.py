@@ -4,6 +4,8 @@ Here and in ``torch.nn.functional``, True = may attend. Where True = hide, ``~``
 converts.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -47,6 +49,24 @@ def causal_mask(size: int, device: torch.device | None = None) -> Tensor:
     require_not_negative(size=size)
     allowed = torch.ones(size, size, dtype=torch.bool, device=device)  # (T, T)
     return allowed.tril()[None, None]  # (1, 1, T, T)
+
+
+@dataclass(frozen=True, eq=False)
+class CausalMask:
+    """The mask of a decoder's self-attention, said in words instead of (T, T) numbers.
+
+    Attention that is causal by itself needs no more; ``dense`` is for the rest.
+
+    Args:
+        padding: Of ``padding_mask``, shape (B, 1, 1, T); True = may attend.
+    """
+
+    padding: Tensor
+
+    def dense(self) -> Tensor:
+        """Hide the future and the padding, shape (B, 1, T, T)."""
+        causal = causal_mask(self.padding.size(-1), self.padding.device)
+        return causal & self.padding  # (B, 1, T, T)
 
 
 def to_four_axes(mask: Tensor) -> Tensor:

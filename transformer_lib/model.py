@@ -6,12 +6,21 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from transformer_lib.cache import DecoderCache
-from transformer_lib.checks import require_not_negative, require_positive
+from transformer_lib.checks import (
+    require_not_negative,
+    require_one_of,
+    require_positive,
+)
 from transformer_lib.decoder import Decoder, DecoderLayer
 from transformer_lib.embedding import TokenEmbedding
 from transformer_lib.encoder import Encoder, EncoderLayer
 from transformer_lib.masks import causal_mask, padding_mask
-from transformer_lib.positions import LAYOUTS, PositionalEncoding
+from transformer_lib.variants.choices import (
+    NORMS,
+    POSITIONS,
+    fit_choices,
+    position_layer,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +32,7 @@ class TransformerConfig:
 
     Args:
         src_vocab_size: Source tokens; None makes a decoder-only model.
-        tgt_vocab_size: Target tokens.
+        tgt_vocab_size: Target tokens; None makes an encoder alone (``EncoderAlone``).
         pad_id: The id that fills short sentences up, in both languages.
         d_model: Width of the vectors between the layers.
         num_heads: Number of attention heads.
@@ -39,19 +48,29 @@ class TransformerConfig:
         output_bias: Whether the final projection adds a bias, tied or not.
         activation: Of the feed-forward networks: ``"relu"``, ``"gelu"``,
             ``"gelu_tanh"`` or ``"silu"`` (see ``FeedForward``).
-        positions: ``"interleaved"``, ``"concatenated"`` or ``"learned"``.
+        positions: Added to the embeddings, ``"interleaved"``, ``"concatenated"`` or
+            ``"learned"``; or ``"rotary"``, which turns queries and keys (see
+            ``RotaryAttention``), ``"alibi"``, which lowers scores with the distance
+            (see ``alibi_attention``), or ``"none"``.
         max_len: The longest sequence, in tokens.
         share_embeddings: One table for source and target.
         tie_output: Use the target's table as the output projection, too.
+        norm: ``"layer"`` or ``"rms"``, which subtracts no mean (see ``RMSNorm``).
+        gated: Feed-forward networks with a gate and without biases (see
+            ``GatedFeedForward``).
+        num_key_heads: Heads of keys and values, each for several that ask (see
+            ``GroupedAttention``); None makes one for each.
+        scale_embeddings: Whether embeddings are multiplied by sqrt(d_model).
+        d_k: Width of a head; None takes d_model / num_heads.
 
     Raises:
         ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative,
-            ``positions`` is unknown, or tables of different sizes are to be shared. The
-            pieces check the rest.
+            ``positions`` or ``norm`` is unknown, neither vocabulary is given, or tables
+            of different sizes are to be shared. The pieces check the rest.
     """
 
     src_vocab_size: int | None
-    tgt_vocab_size: int
+    tgt_vocab_size: int | None
     pad_id: int = 0
     d_model: int = 512
     num_heads: int = 8
@@ -69,13 +88,23 @@ class TransformerConfig:
     max_len: int = 1024
     share_embeddings: bool = False
     tie_output: bool = False
+    norm: str = "layer"
+    gated: bool = False
+    num_key_heads: int | None = None
+    scale_embeddings: bool = True
+    d_k: int | None = None
 
     def __post_init__(self) -> None:
         require_positive(num_layers=self.num_layers)
         require_not_negative(norm_eps=self.norm_eps)
-        if self.positions not in LAYOUTS:
-            known = ", ".join(LAYOUTS)
+        require_one_of(NORMS, norm=self.norm)
+        if self.positions not in POSITIONS:
+            known = ", ".join(POSITIONS)
             raise ValueError(f"positions must be one of {known}, got {self.positions}")
+        if self.src_vocab_size is None and self.tgt_vocab_size is None:
+            raise ValueError(
+                "src_vocab_size or tgt_vocab_size must be given, got None and None"
+            )
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
             raise ValueError(
                 "src_vocab_size and tgt_vocab_size must be equal to share embeddings, "
@@ -122,13 +151,16 @@ class Transformer(nn.Module):
         config: Its sizes and choices.
 
     Raises:
-        ValueError: As ``TransformerConfig`` and the pieces do.
+        ValueError: If the config has no target; the rest as ``TransformerConfig`` and
+            the pieces.
 
     Source: Vaswani et al. (2017), section 3.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        if config.tgt_vocab_size is None:
+            raise ValueError("tgt_vocab_size must be given, got None: see EncoderAlone")
         self.config = config
         layer = {
             "d_model": config.d_model,
@@ -141,6 +173,7 @@ class Transformer(nn.Module):
             "norm_eps": config.norm_eps,
             "bias": config.bias,
             "activation": config.activation,
+            "d_k": config.d_k,
         }
         has_source = config.src_vocab_size is not None
         if has_source:
@@ -157,6 +190,7 @@ class Transformer(nn.Module):
             config.d_model, config.tgt_vocab_size, bias=config.output_bias
         )
         self.dropout = nn.Dropout(config.dropout)
+        fit_choices(self)
         self._initialise()
         if config.share_embeddings:
             self.src_embedding.table.weight = self.tgt_embedding.table.weight
@@ -246,9 +280,9 @@ class Transformer(nn.Module):
     def _embedding(self, vocab_size: int) -> TokenEmbedding:
         return TokenEmbedding(vocab_size, self.config.d_model, self.config.pad_id)
 
-    def _positions(self) -> PositionalEncoding:
+    def _positions(self) -> nn.Module:
         config = self.config
-        return PositionalEncoding(config.d_model, config.max_len, config.positions)
+        return position_layer(config.d_model, config.max_len, config.positions)
 
     def _final_norm(self) -> nn.LayerNorm | None:
         """Pre-norm layers leave their sum as it is: one norm ends each stack."""

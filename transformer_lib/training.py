@@ -11,6 +11,14 @@ from torch import nn
 from transformer_lib.checks import require_finite
 from transformer_lib.data.batching import Batch
 from transformer_lib.decoding import inference
+from transformer_lib.distributed import (
+    add_up,
+    agreed,
+    begin_together,
+    leads,
+    own_random_numbers,
+    share,
+)
 from transformer_lib.files import sole_use
 from transformer_lib.loss import disagreement, label_smoothed_loss
 from transformer_lib.model import Transformer
@@ -64,11 +72,13 @@ def train(
     if not validation:
         raise ValueError("validation must hold at least 1 batch, got 0")
     torch.manual_seed(config.seed)
-    with sole_use(folder):
+    with sole_use(folder if leads() else None):
         run = TrainingRun(model, config, folder)
         step = run.history[-1].step if run.history else 0
+        begin_together(model, step)
         while not run.is_over():
             epoch = len(run.history) + 1
+            own_random_numbers(config.seed, epoch)
             began = time.perf_counter()
             total, tokens = 0.0, 0
             cooling = cooldown_factor(epoch, config.epochs, config.cooldown)
@@ -89,7 +99,7 @@ def train(
                 raise ValueError(
                     f"batches must give at least 1 batch, got 0 in {epoch=}"
                 )
-            measured = evaluate(model, validation)
+            measured = agreed(*evaluate(model, validation))
             require_finite(
                 validation_loss=measured[0], **dict(model.named_parameters())
             )
@@ -138,7 +148,7 @@ def train_step(
     passes = 2 if config.r_drop else 1  # P
     total = 0.0
     for batch in parts:
-        batch = batch.to(weight.device)
+        batch = share(batch).to(weight.device)
         src, tgt = (ids.repeat(passes, 1) for ids in batch)
         targets = tgt[:, 1:]  # (P * B, T)
         with (
@@ -152,6 +162,7 @@ def train_step(
         if config.r_drop:
             loss = loss + config.r_drop * disagreement(logits, targets, pad_id)
         scaler.scale(loss / (passes * tokens)).backward()
+    total = add_up(model.parameters(), total)
     scaler.unscale(model.parameters())
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.max_norm)
     for group in optimizer.param_groups:

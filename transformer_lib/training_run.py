@@ -21,6 +21,7 @@ from transformer_lib.checks import (
     require_probability,
     require_type,
 )
+from transformer_lib.distributed import leads, wait_for_first
 from transformer_lib.files import write_csv
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import PRECISIONS, LossScaler, with_precision
@@ -202,8 +203,9 @@ class TrainingRun:
         named = self.trained.items()
         weights = {name: parameter.detach().clone() for name, parameter in named}
         self.recent = [*self.recent, weights][-self.config.average :]
-        if self.folder is not None:
+        if self.folder is not None and leads():
             self._save(self.folder)
+        wait_for_first()  # nobody goes on before it is written
 
     def finish(self) -> None:
         """Leave the model with the average of the recent weights."""
@@ -267,7 +269,8 @@ class TrainingRun:
                 torch.cuda.set_rng_state(tensors["random cuda"], device)
         except (LookupError, TypeError, OverflowError, RuntimeError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
-        write_csv(path.parent / LOG, about["history"])
+        if leads():
+            write_csv(path.parent / LOG, about["history"])
 
 
 def _require_same(

@@ -8,7 +8,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
+from transformer_lib.attention import (
+    MultiHeadAttention,
+    fused_attention,
+    scaled_dot_product_attention,
+)
 
 _ENTERING = Lock()
 
@@ -19,8 +23,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
     Inside the ``with`` block each attention layer computes with the explicit function
     of the book instead of the fused kernel, behind the same projections, checks, mask
-    and dropout. Afterwards everything is as it was. Copies of the model that are made
-    inside are not recorded.
+    and dropout; another kind of attention with its own ``explicit``. Afterwards
+    everything is as it was. Copies of the model that are made inside are not recorded.
 
         with record_attention(model) as maps:
             model(src, tgt)
@@ -36,7 +40,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
     Raises:
         RuntimeError: If a layer is being recorded already, in this thread or another.
-        ValueError: If the model has no ``MultiHeadAttention``.
+        ValueError: If the model has no ``MultiHeadAttention``, or one that attends in a
+            way without an explicit form.
     """
     layers = {
         name: module
@@ -56,8 +61,11 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
                     "model must be recorded once at a time, got a second recording of "
                     f"{name or type(model).__name__}"
                 )
+        recorders = {
+            name: _Recorder(attend, maps, name) for name, attend in before.items()
+        }
         for name, layer in layers.items():
-            layer.attend = _Recorder(before[name], maps, name)
+            layer.attend = recorders[name]
     try:
         yield maps
     finally:
@@ -72,12 +80,35 @@ class _Recorder:
         self, before: Callable[..., Tensor], maps: dict[str, Tensor], name: str
     ) -> None:
         self.before, self.maps, self.name = before, maps, name
+        self.explicit = explicit_form(before, name)
 
     def __call__(self, *inputs: Any) -> Tensor:
-        heads, weights = scaled_dot_product_attention(*inputs)
+        heads, weights = self.explicit(*inputs)
         self.maps[self.name] = weights.detach()
         return heads
 
     def __reduce__(self) -> tuple[Callable, tuple]:
         """Give a copy of the layer, or a pickle, what it attended with before."""
         return copy, (self.before,)
+
+
+def explicit_form(attend: Callable[..., Tensor], where: str) -> Callable[..., tuple]:
+    """Find the function that returns the weights of an attention, too.
+
+    Args:
+        attend: What a layer attends with.
+        where: The layer's name, for the error.
+
+    Raises:
+        ValueError: If it has none: its weights are never there, or nobody wrote it.
+    """
+    if attend is fused_attention:
+        return scaled_dot_product_attention
+    explicit = getattr(attend, "explicit", None)
+    if explicit is None:
+        name = getattr(attend, "name", getattr(attend, "__name__", repr(attend)))
+        raise ValueError(
+            "attend must have an explicit form to be recorded, got "
+            f"{name} at {where or 'the layer itself'}"
+        )
+    return explicit

@@ -10,40 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from transformer_lib.checkpoint import load_weights
+from transformer_lib.attention import fused_attention
+from transformer_lib.checkpoint import load_weights, require_own_config
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
 
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
-LARGEST = 127  # of the whole numbers
+KNOWN = {"norm": "layer", "gated": False}  # other choices
+KNOWN |= {"num_key_heads": None, "scale_embeddings": True}
 BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
-
-
-def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Write every row of a matrix as whole numbers times one scale.
-
-    Args:
-        weight: Shape (rows, columns).
-
-    Returns:
-        Whole numbers from -127 to 127, shape (rows, columns), int8; and the scales,
-        shape (rows), float32. The product differs from ``weight`` by half a scale at
-        most, but for rounding.
-    """
-    weight = weight.float()  # or the same model loaded as float64 would differ
-    scale = weight.abs().amax(dim=1) / LARGEST  # (rows)
-    scale = torch.where(scale == 0, 1.0, scale)  # a row of zeros stays one
-    return (weight / scale[:, None]).round().to(torch.int8), scale
-
-
-def dequantize(values: Tensor, scale: Tensor) -> Tensor:
-    """Multiply the whole numbers of each row by its scale again, in float32."""
-    return values.float() * scale[:, None]  # (rows, columns)
 
 
 def to_script(translator: Translator) -> str:
@@ -53,16 +33,16 @@ def to_script(translator: Translator) -> str:
     same text.
 
     Args:
-        translator: Its model has an encoder, positions in the interleaved layout, an
-            activation other than the exact ``"gelu"``, and widths divisible by 4, as
-            the JavaScript wants them.
+        translator: Its model has an encoder and a decoder with the paper's attention
+            and norm, positions in the interleaved layout, an activation other than the
+            exact ``"gelu"``, and widths divisible by 4, as the JavaScript wants them.
 
     Returns:
         JavaScript. When a ``<script>`` element has loaded it, the element's property
         ``translator`` is what the JavaScript class ``Translator`` starts from.
 
     Raises:
-        ValueError: If the model is another.
+        ValueError: If the model is another, or not as its configuration says.
     """
     config = translator.model.config
     if config.src_vocab_size is None or config.positions != "interleaved":
@@ -70,22 +50,37 @@ def to_script(translator: Translator) -> str:
             "the model must have a source and interleaved positions, got "
             f"src_vocab_size {config.src_vocab_size} and {config.positions!r}"
         )
+    if config.tgt_vocab_size is None:
+        raise ValueError("the model must have a target, got tgt_vocab_size None")
     if config.activation not in ACTIVATIONS:
         raise ValueError(
             f"activation must be one of {', '.join(ACTIVATIONS)} in the JavaScript, "
             f"got {config.activation}"
         )
+    for name, known in KNOWN.items():
+        if getattr(config, name) != known:
+            raise ValueError(
+                f"{name} must be {known!r} in the JavaScript, "
+                f"got {getattr(config, name)!r}"
+            )
+    for name, module in translator.model.named_modules():
+        if getattr(module, "attend", fused_attention) is not fused_attention:
+            raise ValueError(f"the model must hold no other attention, got one: {name}")
     if config.d_model % 4 or config.d_ff % 4:
         raise ValueError(
             "d_model and d_ff must be divisible by 4, "
             f"got {config.d_model} and {config.d_ff}"
         )
+    require_own_config(translator.model)
+    width = config.num_heads * (config.d_k or config.d_model // config.num_heads)
+    if width % 4:
+        raise ValueError(f"num_heads * d_k must be divisible by 4, got {width}")
     shapes, floats, integers = {}, [], []
     for name, weight in translator.model.named_parameters():
         shapes[name] = tuple(weight.shape)
         scale = weight.detach()
         if weight.dim() == 2:
-            values, scale = quantize(scale)
+            values, scale = quantize_rows(scale)
             integers.append(values.numpy().tobytes())
         floats.append(scale.numpy().astype("<f4").tobytes())
     tokenizer = json.loads(translator.tokenizer.to_json())

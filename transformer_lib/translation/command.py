@@ -16,6 +16,7 @@ import torch
 
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
+from transformer_lib.distributed import joined, one_voice, processes
 from transformer_lib.files import write_json
 from transformer_lib.precision import with_precision
 from transformer_lib.training_run import STATE, Epoch
@@ -53,12 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         network, too little memory), 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    options = parser().parse_args(arguments)
+    with one_voice():
+        options = parser().parse_args(arguments)
     options.typed = f"{PROGRAM} {shlex.join(arguments)}"
     # The name of a file may hold any bytes; they are written as they are.
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
-        COMMANDS[options.command](options)
+        with joined(), one_voice():
+            COMMANDS[options.command](options)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
@@ -269,7 +272,14 @@ def choose_device(options: argparse.Namespace) -> str:
     available = torch.cuda.is_available()
     if options.device == "cuda" and not available:
         raise ValueError("--device must be cpu: torch finds no GPU here, got cuda")
-    return options.device or ("cuda" if available else "cpu")
+    device = options.device or ("cuda" if available else "cpu")
+    here = int(os.environ["LOCAL_WORLD_SIZE"]) if processes() > 1 else 1
+    if device == "cuda" and here > torch.cuda.device_count():
+        raise ValueError(
+            "--nproc_per_node must be at most the number of GPUs, "
+            f"{torch.cuda.device_count()}, got {here}; --device cpu needs none"
+        )
+    return device
 
 
 def training_corpus(options: argparse.Namespace) -> Corpus:

@@ -34,7 +34,7 @@ Train a translator. Without a choice of data it learns the book's own grammar, w
 needs no download.
 
 Stop it whenever you like, with Ctrl-C or by pulling the plug: the same command goes on
-after the last epoch that was finished. One process at a time may train in a folder,
+after the last epoch that was finished. One run at a time may train in a folder,
 which comes to hold
 
   tokenizer.json         the vocabulary, made from the training sentences
@@ -42,6 +42,13 @@ which comes to hold
   log.csv                a row for each epoch
   model.safetensors      the finished model
   run.json               what was run, how long it took, scores on the validation set
+
+Several processes train together if torchrun starts them, here two, each with a share of
+every batch, on a GPU each or on the CPU. Without dropout that is the same training up
+to rounding, with dropout it is as one with another seed. Any number of processes, one
+of them too, goes on where another number was stopped:
+  torchrun --standalone --nproc_per_node=2 -m transformer_lib.translation train \\
+      --output runs/grammar
 
 Examples:
   {program} train --output runs/grammar

@@ -18,6 +18,7 @@ from transformer_lib.checks import (
     require_type,
 )
 from transformer_lib.data.batching import Batch, Pair, token_batches
+from transformer_lib.distributed import leads, processes, wait_for_first
 from transformer_lib.files import sole_use, write_json
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import with_precision
@@ -171,6 +172,7 @@ def train_translator(
         **recipe,
         "parameters": sum(p.numel() for p in model.parameters()),
         "device": _device_name(device),
+        "processes": processes(),
         "torch": torch.__version__,
     }
     tokenizer = translator.tokenizer
@@ -191,20 +193,24 @@ def train_translator(
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
     validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
-    with sole_use(folder):
-        record = _begin(folder, record)
-        tokenizer.save(folder / TOKENIZER)
+    with sole_use(folder if leads() else None):
+        if leads():
+            record = _begin(folder, record)
+            tokenizer.save(folder / TOKENIZER)
+        wait_for_first()  # which may refuse
         history = train(
             model, batches, validation, config, folder=folder, on_epoch=on_epoch
         )
-        translator.save(folder)
+        if leads():
+            translator.save(folder)
         scores = measure(translator, pairs["validation"])
         reached = {
             "epochs_trained": len(history),
             "minutes": round(sum(epoch.seconds for epoch in history) / 60, 1),
             "validation": asdict(scores),
         }
-        write_json(folder / RECORD, {**record, **reached})
+        if leads():
+            write_json(folder / RECORD, {**record, **reached})
     return scores
 
 
@@ -229,7 +235,9 @@ def require_room(config: TransformerConfig) -> None:
     sizes = {"d_model": config.d_model, "d_ff": config.d_ff, "max_len": config.max_len}
     require_positive(**sizes)
     width = config.d_model
-    layers = config.num_layers * (12 * width + 4 * config.d_ff) * width
+    heads = config.num_heads * config.d_k if config.d_k else width
+    inner = (6 if config.gated else 4) * config.d_ff  # of both stacks
+    layers = config.num_layers * (12 * heads + inner) * width
     weights = config.tgt_vocab_size * width + layers
     needed = 4 * (4 * weights + 2 * config.max_len * width)  # bytes
     try:
@@ -308,8 +316,8 @@ def read_record(folder: str | Path) -> dict[str, object]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         require_type(Record, record=record)
-        Corpus(**record["corpus"])
-        record = with_precision(record)
+        corpus = asdict(Corpus(**record["corpus"]))
+        record = {**with_precision(record), "corpus": corpus}
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a whole record: {error}") from error
     return record

@@ -1,0 +1,96 @@
+"""Time and memory of attention with fewer pairs, beside the kernel that has them all.
+
+    python benchmarks/attention.py
+    python benchmarks/attention.py --rounds 3 --lengths 1024 4096
+
+Causal, one sentence, 4 heads of width 64, a window of 128, blocks of 64; no gradients.
+All ways run in one process on one thread, one after the other in every round. Times are
+those of the thread on the processor, so that other programs disturb them less; of each
+way the median is given, and the median over the rounds of its time divided by that of
+the kernel with ``is_causal``. Memory is the peak of what one run allocates, counted by
+the profiler; the inputs are not counted. The table is kept in
+``experiments/attention_pairs.csv``, which chapter 22 draws.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from against_torch import peak_megabytes
+from torch import Tensor
+from torch.nn import functional as F
+
+from transformer_lib.files import write_csv
+from transformer_lib.variants import block_attention, window_attention, window_mask
+
+TABLE = Path(__file__).resolve().parents[1] / "experiments/attention_pairs.csv"
+LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
+HEADS, D_K, WIDTH, BLOCK = 4, 64, 128, 64
+FUSED = "all pairs"
+
+
+def ways(length: int) -> dict[str, Callable[[], Tensor]]:
+    """Everything to be measured, by its name in the table."""
+    heads = torch.randn(3, 1, HEADS, length, D_K).unbind(0)
+    band = window_mask(length, length, WIDTH, causal=True)
+    window = window_attention(WIDTH, causal=True)
+    blocks = block_attention(BLOCK, near=1, num_global=1, num_random=1, causal=True)
+    return {
+        FUSED: lambda: F.scaled_dot_product_attention(*heads, is_causal=True),
+        "window as a mask": lambda: F.scaled_dot_product_attention(*heads, band),
+        "window by chunks": lambda: window(*heads),
+        "near, global and random blocks": lambda: blocks(*heads),
+    }
+
+
+def compare(length: int, rounds: int) -> list[dict[str, object]]:
+    """Measure all ways at one length, interleaved."""
+    runs = ways(length)
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(rounds + 1):  # the first is for warming up
+        for name, run in runs.items():
+            repeats = max(1, 1024 // length)
+            start = time.thread_time()
+            for _ in range(repeats):
+                run()
+            if number > 0:
+                times[name].append(1000 * (time.thread_time() - start) / repeats)
+    rows = []
+    for name, run in runs.items():
+        pairs = zip(times[name], times[FUSED], strict=True)
+        rows.append(
+            {
+                "length": length,
+                "way": name,
+                "ms": f"{statistics.median(times[name]):.2f}",
+                "times all pairs": f"{statistics.median(a / b for a, b in pairs):.2f}",
+                "MB": f"{peak_megabytes(run):.1f}",
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9, help="for each length")
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    rows = []
+    print("| length | way | ms | times all pairs | MB |")
+    print("|---" * 5 + "|")
+    with torch.inference_mode():
+        for length in arguments.lengths:
+            for row in compare(length, arguments.rounds):
+                rows.append(row)
+                print("| " + " | ".join(map(str, row.values())) + " |", flush=True)
+    if tuple(arguments.lengths) == LENGTHS:
+        write_csv(TABLE, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Few labels: classifiers that start from scratch, and from guessing hidden words."""
+
+import argparse
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from tables import add, read
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer_lib.data.batching import pad
+from transformer_lib.data.grammar import NOUNS, PREPOSITIONS, PRONOUNS, sentence_pairs
+from transformer_lib.masks import padding_mask
+from transformer_lib.model import TransformerConfig
+from transformer_lib.variants.encoder_alone import EncoderAlone
+from transformer_lib.variants.masked_tokens import hidden_loss, hide_tokens
+
+TABLE = Path(__file__).with_suffix(".csv")
+PAD, BOS, EOS, MASK = range(4)
+SENTENCES, ASKED = 8_000, 500
+LABELS, RATES, SEEDS = (16, 64, 256), (1e-3, 3e-3), 3
+STARTS = {  # shares of the chosen words: hidden, changed
+    "from scratch": None,
+    "80/10/10": (0.8, 0.1),
+    "100/0/0": (1.0, 0.0),
+}
+SINGULAR = {*NOUNS, "he", "she"}
+PLURAL = {noun.plural for noun in NOUNS.values()} | {"we", "they"}
+
+
+def is_plural(words: list[str]) -> bool:
+    """Whether the subject is: the first noun, but for one that a place in front has."""
+    nouns = [word for word in words if word in SINGULAR | PLURAL]
+    return nouns[words[0] in PREPOSITIONS] in PLURAL
+
+
+class Corpus:
+    """Sentences of one clause, in numbers, and the label of each."""
+
+    def __init__(self) -> None:
+        pairs = sentence_pairs(SENTENCES + ASKED, seed=0, clauses=1, longest=10)
+        texts = [english.split() for english, _ in pairs]
+        words = sorted({word for text in texts for word in text})
+        ids = {word: i for i, word in enumerate(words, MASK + 1)}
+        self.vocab_size = MASK + 1 + len(words)
+        tokens = [[BOS, *(ids[word] for word in text), EOS] for text in texts]
+        self.tokens = pad(tokens, PAD)
+        self.labels = torch.tensor([int(is_plural(text)) for text in texts])
+        assert set(PRONOUNS) <= SINGULAR | PLURAL
+
+
+def fit(
+    parameters: Iterator[nn.Parameter],
+    loss_of: Callable[[], Tensor],
+    steps: int,
+    rate: float,
+) -> None:
+    """Take steps, with a warm-up over the first tenth."""
+    optimizer = torch.optim.AdamW(parameters)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, rate, total_steps=steps, pct_start=0.1
+    )
+    for _ in range(steps):
+        loss = loss_of()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+
+
+def make_encoder(vocab_size: int) -> EncoderAlone:
+    config = TransformerConfig(
+        src_vocab_size=vocab_size, tgt_vocab_size=None, d_model=64, num_heads=4,
+        d_ff=128, num_layers=2, dropout=0.0, norm_first=True, max_len=24,
+        tie_output=True,
+    )  # fmt: skip
+    return EncoderAlone(config)
+
+
+def pretrain(corpus: Corpus, masked: float, random: float) -> EncoderAlone:
+    """Let an encoder guess hidden words; the labels are not used."""
+    model = make_encoder(corpus.vocab_size)
+
+    def loss() -> Tensor:
+        rows = corpus.tokens[torch.randint(SENTENCES, (64,))]
+        ids, judged = hide_tokens(
+            rows,
+            mask_id=MASK,
+            special_ids=(PAD, BOS, EOS),
+            vocab_size=corpus.vocab_size,
+            share=0.3,
+            masked=masked,
+            random=random,
+        )
+        return hidden_loss(model(ids), rows, judged, PAD)
+
+    fit(model.parameters(), loss, steps=600, rate=1e-2)
+    return model
+
+
+class Reader(nn.Module):
+    """The mean of an encoder's vectors, and a score for each answer."""
+
+    def __init__(self, encoder: EncoderAlone) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.output = nn.Linear(encoder.config.d_model, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        real = padding_mask(tokens, PAD)[:, 0, 0, :, None]  # (B, S, 1)
+        vectors = self.encoder.encode(tokens) * real
+        return self.output(vectors.sum(dim=1) / real.sum(dim=1))  # (B, 2)
+
+
+def share_right(corpus: Corpus, encoder: EncoderAlone, count: int, rate: float):
+    """Train on ``count`` labels; the others, of 500 sentences, are only asked for."""
+    rows = torch.randperm(SENTENCES)[:count]
+    model = Reader(copy.deepcopy(encoder))
+
+    def loss() -> Tensor:
+        some = rows[torch.randint(count, (32,))]
+        return F.cross_entropy(model(corpus.tokens[some]), corpus.labels[some])
+
+    fit(model.parameters(), loss, steps=100, rate=rate)
+    with torch.no_grad():
+        answers = model(corpus.tokens[SENTENCES:]).argmax(dim=-1)
+    return (answers == corpus.labels[SENTENCES:]).sum().item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    corpus = Corpus()
+    done = {(row["start"], int(row["seed"])) for row in read(TABLE)}
+    for seed in range(arguments.seeds):
+        for start, shares in STARTS.items():
+            if (start, seed) in done:
+                continue
+            torch.manual_seed(seed)
+            if shares is None:
+                encoder = make_encoder(corpus.vocab_size)
+            else:
+                encoder = pretrain(corpus, *shares)
+            rows = []
+            for count in LABELS:
+                for rate in RATES:
+                    torch.manual_seed(seed)  # the same sentences for every start
+                    right = share_right(corpus, encoder, count, rate)
+                    row = {"start": start, "labels": count, "rate": rate, "seed": seed}
+                    rows.append({**row, "right": right, "of": ASKED})
+            add(TABLE, rows)
+
+
+if __name__ == "__main__":
+    main()

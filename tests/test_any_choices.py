@@ -1,0 +1,117 @@
+"""Any choices of other families together: one model, on all of its ways."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import configs, examples, models_and_sentences
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from transformer_lib.checkpoint import load_model, save_model
+from transformer_lib.decoding import greedy_decode
+from transformer_lib.fast_decoder import FastDecoder, unknown
+from transformer_lib.inspection import record_attention
+from transformer_lib.masks import padding_mask
+from transformer_lib.model import Transformer
+from transformer_lib.variants import use_attention, window_attention
+from transformer_lib.variants.choices import NORMS, POSITIONS
+
+pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
+same = {"rtol": 0, "atol": 1e-9}  # in float64, beside values of order 1
+
+
+@st.composite
+def families(draw, has_source=None):
+    """Any configuration, with every choice besides those of the paper."""
+    config = draw(configs(has_source))
+    heads, width = config.num_heads, config.d_model
+    positions = draw(st.sampled_from(POSITIONS))
+    if positions in ("rotary", "interleaved") and width // heads % 2:
+        width *= 2
+    groups = [None, *(n for n in range(1, heads + 1) if heads % n == 0)]
+    return replace(
+        config,
+        d_model=width,
+        positions=positions,
+        num_key_heads=draw(st.sampled_from(groups)),
+        norm=draw(st.sampled_from(NORMS)),
+        gated=draw(st.booleans()),
+        scale_embeddings=draw(st.booleans()),
+    )
+
+
+@examples(25, 2_000)
+@given(models_and_sentences(families()), st.data())
+def test_nothing_looks_ahead_and_a_cache_changes_nothing(drawn, data):
+    model, src, tgt = drawn
+    config, memory, mask = model.config, None, None
+    if src is not None:
+        memory, mask = model.encode(src), padding_mask(src, config.pad_id)
+    whole = model.decode(tgt, memory, mask)
+    assert whole.isfinite().all()
+    at = data.draw(st.integers(0, tgt.size(1) - 1), "position")
+    changed = tgt.clone()
+    changed[:, at] = data.draw(st.integers(0, config.tgt_vocab_size - 1), "token")
+    after = model.decode(changed, memory, mask)
+    assert_close(after[:, :at], whole[:, :at], **same)
+    real = (tgt != config.pad_id).all(dim=1)  # a cache is never given padding
+    if real.all():
+        cache = model.new_cache()
+        steps = [
+            model.decode(tgt[:, [t]], memory, mask, cache) for t in range(tgt.size(1))
+        ]
+        assert_close(torch.cat(steps, dim=1), whole, **same)
+
+
+@examples(15, 1_000)
+@given(models_and_sentences(families(has_source=True)))
+def test_more_padding_and_a_recording_change_nothing(drawn):
+    model, src, tgt = drawn
+    expected = model(src, tgt)
+    assert_close(model(F.pad(src, (0, 3), value=model.config.pad_id), tgt), expected)
+    with record_attention(model) as maps:
+        assert_close(model(src, tgt), expected, **same)
+    assert len(maps) == 3 * model.config.num_layers
+
+
+@examples(10, 500)
+@given(models_and_sentences(families(has_source=True)))
+def test_the_fast_decoder_writes_the_same_or_says_what_it_does_not_know(drawn):
+    model, src, _ = drawn
+    ids = {"bos_id": (model.config.pad_id + 1) % model.config.tgt_vocab_size}
+    ids["eos_id"] = (model.config.pad_id + 2) % model.config.tgt_vocab_size
+    if unknown(model) is None:
+        written = greedy_decode(model, src, **ids, max_len=5)
+        assert greedy_decode(FastDecoder(model), src, **ids, max_len=5) == written
+    else:
+        with pytest.raises(ValueError, match="only what is known here"):
+            greedy_decode(FastDecoder(model), src, **ids, max_len=5)
+
+
+@examples(10, 500)
+@given(models_and_sentences(families()))
+def test_a_file_brings_the_model_back(tmp_path_factory, drawn):
+    model, src, tgt = drawn
+    path = tmp_path_factory.mktemp("models") / "model.safetensors"
+    save_model(path, model)
+    assert load_model(path).config == model.config
+    assert_close(load_model(path)(src, tgt), model(src, tgt))
+
+
+@examples(10, 500)
+@given(models_and_sentences(families()), st.integers(1, 8))
+def test_a_window_as_wide_as_the_text_changes_nothing(drawn, width):
+    model, src, tgt = drawn
+    if model.config.positions == "alibi":
+        return
+    expected = model(src, tgt)
+    window = window_attention(width, causal=True)
+    with use_attention(model, decoder=window):
+        found = model(src, tgt)
+    if width >= tgt.size(1):
+        assert_close(found, expected, **same)
+    assert_close(found[:, :width], expected[:, :width], **same)
+    assert isinstance(model, Transformer)

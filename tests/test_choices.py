@@ -1,0 +1,310 @@
+"""What a config may choose besides the paper: in the whole model, and on its ways."""
+
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from transformer_lib.checkpoint import (
+    load_model,
+    load_tensors,
+    save_model,
+    save_tensors,
+)
+from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.fast_decoder import FastDecoder
+from transformer_lib.inspection import record_attention
+from transformer_lib.javascript.weights import to_script
+from transformer_lib.masks import padding_mask
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.tokenizer import Tokenizer
+from transformer_lib.translation import Translator
+from transformer_lib.translation.run import MODEL_CHOICES, require_choices
+from transformer_lib.variants import (
+    alibi_attention,
+    full_attention,
+    use_attention,
+    window_attention,
+)
+from transformer_lib.variants.choices import POSITIONS
+from transformer_lib.variants.grouped import GroupedAttention
+from transformer_lib.variants.norm import RMSNorm
+
+B, T, S, PAD = 2, 7, 11, 0
+IDS = {"bos_id": 1, "eos_id": 2}
+CONFIG = TransformerConfig(
+    src_vocab_size=13,
+    tgt_vocab_size=17,
+    d_model=24,
+    num_heads=6,
+    d_ff=19,
+    num_layers=2,
+    max_len=14,
+)
+# Each choice alone, and who refuses it with which words.
+CHOICES = {
+    "norm": ({"norm": "rms"}, "a RMSNorm as decoder.layers.0.self_attention_residual"),
+    "gated": ({"gated": True}, "a GatedFeedForward as decoder.layers.0.feed_forward"),
+    "gelu": ({"gated": True, "activation": "gelu_tanh"}, "a GatedFeedForward"),
+    "grouped": ({"num_key_heads": 2}, "a GroupedAttention as decoder.layers.0.self_at"),
+    "multi-query": ({"num_key_heads": 1}, "a GroupedAttention as decoder"),
+    "rotary": ({"positions": "rotary"}, "a RotaryAttention as decoder.layers.0.self_a"),
+    "llama": (
+        {"positions": "rotary", "num_key_heads": 3, "norm": "rms", "gated": True},
+        "a RotaryAttention as decoder",
+    ),
+    "alibi": ({"positions": "alibi"}, "another attention at decoder.layers.0.self_a"),
+    "unscaled": ({"scale_embeddings": False}, None),
+    "none": ({"positions": "none"}, None),
+}
+OLD = {
+    "norm",
+    "gated",
+    "num_key_heads",
+    "scale_embeddings",
+}  # fields that older files do not have
+
+
+@pytest.fixture(params=CHOICES)
+def choice(request):
+    return CHOICES[request.param]
+
+
+@pytest.fixture
+def config(choice):
+    return replace(CONFIG, **choice[0])
+
+
+@pytest.fixture(params=[False, True])
+def model(request, config):
+    model = Transformer(replace(config, norm_first=request.param)).eval()
+    for parameter in model.parameters():
+        if parameter.dim() == 1:  # norms and biases do something
+            nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+@pytest.fixture
+def tokens():
+    src, tgt = torch.randint(3, 13, (B, S)), torch.randint(3, 17, (B, T))
+    src[1, 8:] = PAD
+    return src, tgt
+
+
+# -- The model -------------------------------------------------------------------------
+
+
+def test_without_a_choice_the_model_is_that_of_the_paper():
+    torch.manual_seed(1)
+    before = Transformer(CONFIG)
+    torch.manual_seed(1)
+    chosen = {name: asdict(CONFIG)[name] for name in asdict(CONFIG) if name not in OLD}
+    after = Transformer(TransformerConfig(**chosen))
+    kinds = {type(module).__module__ for module in after.modules()}
+    assert not [kind for kind in kinds if kind.startswith("transformer_lib.variants")]
+    for ours, theirs in zip(before.parameters(), after.parameters(), strict=True):
+        assert ours.equal(theirs)
+
+
+def test_the_choice_changes_what_the_model_computes(choice, tokens):
+    found = []
+    for config in (CONFIG, replace(CONFIG, **choice[0])):
+        torch.manual_seed(3)
+        found.append(Transformer(config).eval()(*tokens))
+    assert not torch.allclose(*found)
+
+
+def test_no_prediction_depends_on_a_later_token_or_on_padding(model, tokens):
+    src, tgt = tokens
+    expected = model(src, tgt)
+    changed = tgt.clone()
+    changed[:, 4:] = 3
+    assert_close(model(src, changed)[:, :4], expected[:, :4], rtol=0, atol=1e-12)
+    longer = F.pad(src, (0, 2), value=PAD)
+    assert_close(model(longer, tgt), expected)
+
+
+def test_with_and_without_a_cache_it_writes_the_same(model, tokens):
+    src, tgt = tokens
+    memory, mask, cache = model.encode(src), padding_mask(src, PAD), model.new_cache()
+    steps = [model.decode(tgt[:, [t]], memory, mask, cache) for t in range(T)]
+    assert_close(torch.cat(steps, dim=1), model.decode(tgt, memory, mask))
+    written = greedy_decode(model, src, **IDS, max_len=9)
+    assert written == greedy_decode(model, src, **IDS, max_len=9, use_cache=False)
+    found = [
+        beam_search(model, src, **IDS, beam_size=3, max_len=9, use_cache=use_cache)
+        for use_cache in (True, False)
+    ]
+    with_cache, without = ([[h.tokens for h in row] for row in part] for part in found)
+    assert with_cache == without
+
+
+def test_every_weight_learns(config, tokens):
+    model = Transformer(config).train()
+    optimizer, losses = torch.optim.Adam(model.parameters(), lr=1e-2), []
+    for _ in range(8):
+        logits = model(*tokens)
+        loss = F.cross_entropy(logits.flatten(0, 1), tokens[1].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        assert all(p.grad.isfinite().all() for p in model.parameters())
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    assert all(p.grad.any() for p in model.parameters() if p.dim() == 2)
+
+
+def test_a_decoder_alone_takes_the_choice_as_well(config, tokens):
+    alone = Transformer(replace(config, src_vocab_size=None)).eval()
+    cache = alone.new_cache()
+    steps = [alone.decode(tokens[1][:, [t]], cache=cache) for t in range(T)]
+    assert_close(torch.cat(steps, dim=1), alone(None, tokens[1]))
+
+
+# -- On its ways -----------------------------------------------------------------------
+
+
+def test_a_file_brings_the_choice_along(model, tokens, tmp_path):
+    save_model(tmp_path / "model.safetensors", model)
+    assert load_model(tmp_path / "model.safetensors").config == model.config
+    assert_close(load_model(tmp_path / "model.safetensors")(*tokens), model(*tokens))
+
+
+def test_a_file_from_before_the_choices_is_a_model_of_the_paper(tokens, tmp_path):
+    model, path = Transformer(CONFIG).eval(), tmp_path / "model.safetensors"
+    save_model(path, model)
+    weights, about = load_tensors(path)
+    for name in OLD:
+        del about["config"][name]
+    save_tensors(path, weights, about)
+    assert load_model(path).config == CONFIG
+    assert_close(load_model(path)(*tokens), model(*tokens))
+
+
+def test_the_fast_decoder_writes_the_same_or_refuses_it_by_name(model, tokens, choice):
+    fast, refused = FastDecoder(model), choice[1]
+    if refused is None:
+        written = greedy_decode(model, tokens[0], **IDS, max_len=9)
+        assert greedy_decode(fast, tokens[0], **IDS, max_len=9) == written
+    else:
+        with pytest.raises(ValueError, match=refused):
+            greedy_decode(fast, tokens[0], **IDS, max_len=9)
+
+
+def test_the_javascript_refuses_it_by_name(choice):
+    tokenizer = Tokenizer.train(["ein kleiner hund", "a small dog"], 260)
+    size = {"src_vocab_size": tokenizer.vocab_size}
+    size |= {"tgt_vocab_size": tokenizer.vocab_size, "d_ff": 20}
+    model = Transformer(replace(CONFIG, **size, **choice[0])).eval()
+    name, value = next(iter(choice[0].items()))
+    with pytest.raises(ValueError, match=rf"{name}.*{value!r}"):
+        to_script(Translator(model, tokenizer))
+
+
+def test_the_command_takes_the_choice(choice):
+    assert choice[0].keys() <= MODEL_CHOICES.keys()
+    require_choices(choice[0])
+
+
+# -- One by one ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_every_norm_is_replaced(norm_first):
+    model = Transformer(
+        replace(CONFIG, norm="rms", norm_first=norm_first, norm_eps=0.1)
+    )
+    norms = [m for m in model.modules() if isinstance(m, RMSNorm)]
+    assert not [m for m in model.modules() if isinstance(m, nn.LayerNorm)]
+    assert len(norms) == 2 * 2 + 2 * 3 + 2 * norm_first
+    assert {norm.eps for norm in norms} == {0.1}
+
+
+def test_a_cache_of_two_groups_is_a_third_of_that_of_six_heads(tokens):
+    sizes = []
+    for config in (CONFIG, replace(CONFIG, num_key_heads=2)):
+        model = Transformer(config).eval()
+        cache, src = model.new_cache(), tokens[0]
+        mask = padding_mask(src, PAD)
+        model.decode(tokens[1][:, :1], model.encode(src), mask, cache)
+        kept = [part for layer in cache.layers for part in layer]
+        sizes.append(sum(part.k.numel() + part.v.numel() for part in kept))
+    assert sizes[0] == 3 * sizes[1]
+
+
+def test_with_as_many_groups_as_heads_the_model_is_the_papers():
+    model = Transformer(replace(CONFIG, num_key_heads=6))
+    assert not [m for m in model.modules() if isinstance(m, GroupedAttention)]
+
+
+def test_embeddings_without_a_scale_are_the_rows_of_the_table(tokens):
+    for scale in (True, False):
+        model = Transformer(replace(CONFIG, scale_embeddings=scale, num_heads=4))
+        for embedding, ids in zip(
+            (model.src_embedding, model.tgt_embedding), tokens, strict=True
+        ):
+            expected = embedding.table.weight[ids] * (24**0.5 if scale else 1)
+            expected[ids == PAD] = 0
+            assert_close(embedding(ids), expected)
+
+
+def test_without_positions_the_encoder_knows_no_order(tokens):
+    model = Transformer(replace(CONFIG, positions="none")).eval()
+    src, order = tokens[0][:1], torch.randperm(S)
+    assert_close(model.encode(src[:, order]), model.encode(src)[:, order])
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_positions_in_attention_tell_the_order_but_not_the_place(tokens, positions):
+    model = Transformer(replace(CONFIG, positions=positions, max_len=20)).eval()
+    src = tokens[0][:1]
+    order = torch.tensor([3, 0, 1, 2, *range(4, S)])
+    assert not torch.allclose(model.encode(src[:, order]), model.encode(src)[:, order])
+    moved = F.pad(src, (4, 0), value=PAD)
+    assert_close(model.encode(moved)[:, 4:], model.encode(src))
+
+
+def test_penalties_to_both_sides_cannot_tell_a_sentence_from_its_mirror_image(tokens):
+    src = tokens[0][:1]
+    for positions, mirrored in (("alibi", True), ("rotary", False)):
+        model = Transformer(replace(CONFIG, positions=positions)).eval()
+        back = model.encode(src.flip(1)).flip(1)
+        assert torch.allclose(back, model.encode(src)) == mirrored
+
+
+def test_penalties_are_recorded_and_are_not_replaced_by_what_tells_no_positions(tokens):
+    model = Transformer(replace(CONFIG, positions="alibi")).eval()
+    expected = model(*tokens)
+    with record_attention(model) as maps:
+        assert_close(model(*tokens), expected)
+    assert maps["decoder.layers.1.self_attention"].shape == (B, 6, T, T)
+    with pytest.raises(ValueError, match=r"got alibi_attention\(6, causal=True\)"):
+        use_attention(model, decoder=window_attention(3, causal=True))
+    use_attention(model, decoder=alibi_attention(6, causal=True))
+    use_attention(model, cross=full_attention(causal=False))
+    assert_close(model(*tokens), expected)
+
+
+def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
+    for positions in POSITIONS:
+        model = Transformer(replace(CONFIG, positions=positions)).eval()
+        with pytest.raises(ValueError, match="at most max_len long, got 15 and 14"):
+            model(torch.full((1, 15), 3), tokens[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"norm": "batch"}, "norm must be one of layer, rms, got batch"),
+        ({"num_key_heads": 0}, "num_key_heads must be at least 1, got 0"),
+        ({"num_key_heads": 4}, "divisible by num_key_heads, got 6 and 4"),
+        ({"positions": "rope"}, "learned, rotary, alibi, none, got rope"),
+        ({"positions": "rotary", "num_heads": 8}, r"d_k must be even .* got 3"),
+    ],
+)
+def test_an_unknown_choice_is_refused_with_its_value(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Transformer(replace(CONFIG, **changes))

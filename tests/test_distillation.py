@@ -1,0 +1,153 @@
+import math
+import re
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from transformer_lib.data.batching import make_batch
+from transformer_lib.distillation import soft_label_loss, soft_labels, teacher_pairs
+from transformer_lib.model import Transformer, TransformerConfig
+
+B, T, V = 2, 3, 7
+PAD = 0
+
+
+@pytest.fixture
+def logits():
+    torch.manual_seed(3)
+    return torch.randn(2, B, T, V, dtype=torch.float64)
+
+
+@pytest.fixture
+def targets():
+    return torch.tensor([[4, 2, PAD], [5, 6, 2]])
+
+
+# -- The loss --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_it_agrees_with_torchs_divergence(logits, targets, temperature):
+    student, teacher = logits
+    real = targets != PAD
+    expected = temperature**2 * F.kl_div(
+        (student[real] / temperature).log_softmax(-1),
+        (teacher[real] / temperature).log_softmax(-1),
+        log_target=True,
+        reduction="sum",
+    )
+    loss = soft_label_loss(student, teacher, targets, PAD, temperature)
+    assert_close(loss, expected)
+
+
+def test_two_words_by_hand():
+    teacher = torch.tensor([[[math.log(3.0), 0.0]]], dtype=torch.float64)  # 3/4, 1/4
+    student = torch.zeros(1, 1, 2, dtype=torch.float64)  # 1/2, 1/2
+    expected = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
+    loss = soft_label_loss(student, teacher, torch.tensor([[1]]), PAD)
+    assert loss.item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_agreement_costs_nothing_whatever_is_added_to_all_logits(logits, targets):
+    student = logits[0]
+    loss = soft_label_loss(student, student + 5.0, targets, PAD, 2.0)
+    assert loss.item() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_padding_costs_nothing_and_gets_no_gradient(logits, targets):
+    student, teacher = logits[0].requires_grad_(), logits[1]
+    soft_label_loss(student, teacher, targets, PAD).backward()
+    assert (student.grad[0, 2] == 0).all()
+    assert (student.grad[1, 2] != 0).all()
+
+
+def test_what_the_teacher_rules_out_costs_nothing_and_hurts_no_gradient(
+    logits, targets
+):
+    student, teacher = logits[0], logits[1].clone()
+    teacher[..., PAD] = -math.inf
+    student[..., PAD] = -math.inf
+    student.requires_grad_()
+    loss = soft_label_loss(student, teacher, targets, PAD, 2.0)
+    loss.backward()
+    expected = soft_label_loss(student[..., 1:], teacher[..., 1:], targets, PAD, 2.0)
+    assert_close(loss, expected)
+    assert student.grad.isfinite().all()
+
+
+def test_at_a_high_temperature_the_gradient_no_longer_depends_on_it(logits, targets):
+    student, teacher = logits[0].requires_grad_(), logits[1]
+    lengths = []
+    for temperature in (100.0, 1000.0):
+        loss = soft_label_loss(student, teacher, targets, PAD, temperature)
+        lengths.append(torch.autograd.grad(loss, student)[0].norm())
+    assert_close(*lengths, rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
+def test_a_temperature_that_is_not_positive_is_refused(logits, targets, temperature):
+    message = re.escape(f"temperature must be above 0, got {temperature}")
+    with pytest.raises(ValueError, match=message):
+        soft_label_loss(*logits, targets, PAD, temperature)
+
+
+def test_shapes_that_do_not_fit_are_refused(logits, targets):
+    student, teacher = logits
+    for wrong in (
+        (student[:, :2], teacher, targets),
+        (student, teacher[..., :5], targets),
+        (student, teacher, targets[:, :2]),
+    ):
+        said = ", ".join(re.escape(str(tuple(x.shape))) for x in wrong[:2])
+        with pytest.raises(ValueError, match=f"one axis more, got {said} and"):
+            soft_label_loss(*wrong, PAD)
+
+
+# -- The teacher -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def teacher():
+    torch.manual_seed(5)
+    config = TransformerConfig(
+        src_vocab_size=11, tgt_vocab_size=V, d_model=6, num_heads=2, d_ff=5,
+        num_layers=1, max_len=16, dropout=0.5,
+    )  # fmt: skip
+    return Transformer(config).double()
+
+
+def test_soft_labels_are_the_teachers_logits_without_a_gradient(teacher):
+    batch = make_batch([([3, 4], [5, 6]), ([7], [4])])
+    with pytest.raises(
+        ValueError, match="teacher must be in evaluation mode, got training mode"
+    ):
+        soft_labels(teacher, batch)
+    found = soft_labels(teacher.eval(), batch)
+    assert not found.requires_grad
+    assert_close(found, teacher(batch.src, batch.tgt[:, :-1]).detach())
+
+
+class Speaker:
+    """Stands in for a translator: upper case, and silence for what begins with x."""
+
+    def __init__(self):
+        self.asked = []
+
+    def translate(self, sentences, beam):
+        self.asked.append(beam)
+        return ["" if s.startswith("x") else s.upper() for s in sentences]
+
+
+def test_pairs_come_in_order_and_empty_translations_are_left_out():
+    speaker = Speaker()
+    pairs = teacher_pairs(speaker, ["a b", "x", "c"], beam=3)
+    assert pairs == [("a b", "A B"), ("c", "C")]
+    assert speaker.asked == [3]
+    assert teacher_pairs(speaker, []) == []
+
+
+def test_a_beam_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="beam must be at least 1, got 0"):
+        teacher_pairs(Speaker(), ["a"], beam=0)

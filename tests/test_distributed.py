@@ -1,0 +1,578 @@
+"""Two processes against one, and what becomes of the others when one of them ends.
+
+Most processes here are forked from one that has imported torch already, and meet at a
+store of this one, as those of ``torchrun`` do at its own; two tests run ``torchrun``.
+"""
+
+import csv
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+import pytest
+import torch
+from book_files import ROOT
+from test_any_kill import look_at, tensors_of
+from tiny_run import call, train_arguments, write_files
+from torch import distributed as dist
+from torch import nn
+
+from transformer_lib import distributed, files, training, training_run
+from transformer_lib.data.batching import make_batch, token_batches
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.precision import LossScaler
+from transformer_lib.training import train, train_step
+from transformer_lib.training_run import STATE, TrainingConfig
+from transformer_lib.translation import command
+from transformer_lib.translation.run import read_record
+from transformer_lib.translation.translator import MODEL as TRANSLATOR
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+V, PAD = 11, 0
+MODEL = TransformerConfig.base(
+    V, d_model=4, num_heads=2, d_ff=5, num_layers=1, dropout=0.0, max_len=16
+)
+CONFIG = TrainingConfig(epochs=3, warmup_steps=4, average=2)
+EPOCHS, KILLS = 4, 20
+# What takes long to import; torch._dynamo comes with the first optimiser.
+PRELOADED = ["pytest", "torch._dynamo", "transformer_lib.translation.command"]
+LIMIT = 120  # seconds, after which a test has hung
+
+
+def sequences(count, seed):
+    rng = random.Random(seed)
+    rows = [rng.choices(range(3, V), k=rng.randint(1, 6)) for _ in range(count)]
+    return [(row, row[::-1]) for row in rows]
+
+
+def batches(epoch):
+    """The last one is a single pair: none for process 1."""
+    return [*token_batches(sequences(14, 0), 24, seed=epoch), make_batch([([3], [4])])]
+
+
+VALIDATION = list(token_batches(sequences(7, 1), 24))
+
+
+def new_model(config=MODEL):
+    torch.manual_seed(5)
+    return Transformer(config)
+
+
+def weights_of(model):
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def assert_nearly_the_same(found, expected):
+    """Equal but for rounding, which Adam makes a step of where a gradient is zero.
+
+    The loss does not depend on the bias of the keys, for example.
+    """
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+# -- Two processes ---------------------------------------------------------------------
+
+
+def forbid_writing(*_):
+    raise AssertionError("only process 0 writes")
+
+
+def enter(rank, port, place, function, arguments):
+    """Be one of two, and leave what the function gives in a file."""
+    os.environ |= {
+        "TORCHELASTIC_RUN_ID": "test",
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+    }
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    if rank:
+        os.fsync = files.FileLock.acquire = forbid_writing
+    torch.save(function(*arguments), place / str(rank))
+
+
+class Pair:
+    """Two processes that run the same function."""
+
+    def __init__(self, place, function, *arguments):
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        place.mkdir()
+        self.place = place
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+            self.store = dist.TCPStore(
+                "127.0.0.1",
+                self.port,
+                is_master=True,
+                wait_for_workers=False,
+                master_listen_fd=listener.detach(),
+            )
+        self.processes = [
+            context.Process(
+                target=enter, args=(rank, self.port, place, function, arguments)
+            )
+            for rank in range(2)
+        ]
+        for process in self.processes:
+            process.start()
+
+    def wait(self, limit=LIMIT):
+        """Give their exit statuses; None for one that has not ended."""
+        until = time.monotonic() + limit
+        for process in self.processes:
+            process.join(max(0, until - time.monotonic()))
+        return [process.exitcode for process in self.processes]
+
+    def found(self, rank):
+        return torch.load(self.place / str(rank))
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+            process.join()
+
+
+@pytest.fixture
+def pair(tmp_path):
+    pairs = []
+
+    def start(function, *arguments):
+        pairs.append(Pair(tmp_path / f"pair {len(pairs)}", function, *arguments))
+        return pairs[-1]
+
+    yield start
+    for started in pairs:
+        started.end()
+
+
+# -- Updates ---------------------------------------------------------------------------
+
+
+CASES = {
+    "plain": CONFIG,
+    "of several batches": replace(CONFIG, accumulate=2),
+    "of two passes": replace(CONFIG, r_drop=2.0, checkpoint_layers=True),
+    "cut short": replace(CONFIG, max_norm=0.01),
+    "frozen": CONFIG,
+    "stopped early": replace(CONFIG, epochs=9, patience=1, factor=40.0),
+}
+
+
+def note_loss(losses, _, loss):
+    losses.append(loss)
+
+
+def train_in_each_way():
+    results = {}
+    for name, config in CASES.items():
+        model = new_model()
+        if name == "frozen":
+            model.encoder.requires_grad_(False)
+        if name == "plain" and distributed.rank():
+            nn.init.zeros_(model.output.weight)  # it gets those of process 0
+        steps = []
+        history = train(
+            model, batches, VALIDATION, config, on_step=partial(note_loss, steps)
+        )
+        results[name] = {
+            "weights": weights_of(model),
+            "steps": steps,
+            "losses": [[epoch.loss, epoch.validation_loss] for epoch in history],
+            "tokens": [epoch.tokens for epoch in history],
+        }
+    return results
+
+
+def train_in_each_way_together():
+    with distributed.joined():
+        assert distributed.processes() == 2
+        results = train_in_each_way()
+    assert distributed.processes() == 1
+    return results
+
+
+def test_two_processes_make_the_updates_of_one(pair):
+    two = pair(train_in_each_way_together)
+    expected = train_in_each_way()
+    assert 1 < len(expected["stopped early"]["losses"]) < 9
+    assert two.wait() == [0, 0]
+    for name in CASES:
+        one, other = two.found(0)[name], two.found(1)[name]
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+        assert_nearly_the_same(one, expected[name])
+
+
+def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_not():
+    whole = make_batch([([3], [4]), ([5, 6, 7, 8], [8, 7, 6, 5]), ([9], [10])])
+    shares, gradients, losses = [], [], []
+    for rank in range(2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(distributed, "rank", lambda rank=rank: rank)
+            patch.setattr(distributed, "processes", lambda: 2)
+            shares.append(distributed.share(whole))
+    assert [row.tolist() for row in shares[0].src] == whole.src[::2].tolist()
+    assert [row.tolist() for row in shares[1].tgt] == whole.tgt[1::2].tolist()
+    for batch in (whole, *shares):
+        model = new_model()
+        optimizer = torch.optim.SGD(model.parameters())
+        config = replace(CONFIG, max_norm=1e9)
+        losses.append(train_step(model, optimizer, [batch], 0.0, config))
+        gradients.append([p.grad for p in model.parameters()])
+    tokens = [count for _, count in losses]
+    assert tokens == [9, 4, 5]
+    naive = [(a + b) / 2 for a, b in zip(*gradients[1:], strict=True)]
+    right = [(4 * a + 5 * b) / 9 for a, b in zip(*gradients[1:], strict=True)]
+    torch.testing.assert_close(right, gradients[0])
+    assert max((a - b).abs().max() for a, b in zip(naive, right, strict=True)) > 1e-3
+
+
+def skip_in_float16():
+    torch.set_default_dtype(torch.float32)
+    training_run.LossScaler = lambda: LossScaler(2.0**40, interval=3)
+    config = replace(CONFIG, epochs=12, precision="float16")
+    spoiled = []
+
+    def spoil(gradient):  # in one process only
+        spoiled.append(gradient)
+        return gradient * (float("inf") if len(spoiled) == 40 else 1)
+
+    with distributed.joined():
+        model = new_model()
+        if distributed.rank():
+            model.output.weight.register_hook(spoil)
+        history = train(model, batches, VALIDATION, config)
+    return weights_of(model), [epoch.skipped for epoch in history]
+
+
+def test_a_step_whose_gradient_overflows_in_one_process_is_skipped_by_all(pair):
+    two = pair(skip_in_float16)
+    assert two.wait() == [0, 0]
+    (weights, skipped), other = two.found(0), two.found(1)
+    assert skipped[0] > 0
+    assert skipped[-1] > skipped[0]
+    torch.testing.assert_close((weights, skipped), other, rtol=0, atol=0)
+    assert all(weight.isfinite().all() for weight in weights)
+
+
+# -- Runs that go on -------------------------------------------------------------------
+
+
+def train_in_parts(folder):
+    drops = replace(MODEL, dropout=0.3)
+    drawn, runs = [], []
+    with distributed.joined():
+        for epochs, where in ((3, None), (1, folder), (3, folder)):
+            model = new_model(drops)
+            model.encoder.register_forward_hook(
+                lambda *_: drawn.append(torch.get_rng_state())
+            )
+            config = replace(CONFIG, epochs=epochs)
+            history = train(model, batches, VALIDATION, config, folder=where)
+            runs.append((weights_of(model), [epoch.loss for epoch in history]))
+        train(new_model(), batches, VALIDATION, CONFIG, folder=folder / "by two")
+    return runs[0], runs[2], drawn
+
+
+def test_a_resumed_run_is_exact_since_each_process_draws_numbers_of_its_own(
+    pair, tmp_path
+):
+    two = pair(train_in_parts, tmp_path)
+    assert two.wait() == [0, 0]
+    (whole, resumed, drawn), other = two.found(0), two.found(1)
+    torch.testing.assert_close(whole, resumed, rtol=0, atol=0)
+    torch.testing.assert_close(whole, other[0], rtol=0, atol=0)
+    torch.testing.assert_close(whole, other[1], rtol=0, atol=0)
+    assert not any(map(torch.equal, drawn, other[2]))
+
+
+def go_on_together(folder):
+    with distributed.joined():
+        model = new_model()
+        history = train(model, batches, VALIDATION, CONFIG, folder=folder)
+    return weights_of(model), [epoch.loss for epoch in history]
+
+
+def test_another_number_of_processes_may_go_on_with_a_run(pair, tmp_path):
+    brief = replace(CONFIG, epochs=1)
+    train(new_model(), batches, VALIDATION, brief, folder=tmp_path / "one")
+    two = pair(go_on_together, tmp_path / "one")
+    model = new_model()
+    history = train(model, batches, VALIDATION, CONFIG)
+    assert two.wait() == [0, 0]
+    expected = (weights_of(model), [epoch.loss for epoch in history])
+    assert_nearly_the_same(two.found(0), expected)
+
+    longer = replace(CONFIG, epochs=4)
+    alone, by_two = new_model(), new_model()
+    train(by_two, batches, VALIDATION, longer, folder=tmp_path / "one")
+    train(alone, batches, VALIDATION, longer)
+    found, expected = weights_of(by_two), weights_of(alone)
+    assert_nearly_the_same(found, expected)
+
+
+# -- The command -----------------------------------------------------------------------
+
+
+def run_command(arguments, how=None):
+    """Run it; in the second epoch, something may happen to a process."""
+    measure, calls = training.evaluate, []
+
+    def disturbed(*given):
+        calls.append(given)
+        happens, to = how or (None, None)
+        if len(calls) == 2 and int(os.environ["RANK"]) == to:
+            if happens == "sleep":
+                time.sleep(LIMIT)
+            os.kill(os.getpid(), getattr(signal, happens))
+        return measure(*given)
+
+    training.evaluate = disturbed
+    if how and how[0] == "sleep":
+        distributed.PATIENCE = timedelta(seconds=6)
+    return call(*arguments)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    return write_files(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(text, tmp_path_factory):
+    """A finished run of two processes, and what they said."""
+    place = tmp_path_factory.mktemp("runs")
+    two = Pair(place / "pair", run_command, train_arguments(text, place / "whole"))
+    assert two.wait() == [0, 0]
+    two.end()
+    return place / "whole", two.found(0), two.found(1)
+
+
+def tensors_in(folder):
+    return [tensors_of(folder / name) for name in (TRANSLATOR, STATE)]
+
+
+def test_process_0_alone_talks_and_the_record_tells_how_many_there_were(undisturbed):
+    folder, (status, out, err), other = undisturbed
+    assert (status, out.count("epoch"), out.count("chrF")) == (0, 2, 1)
+    assert err == f"The translator is in {folder}.\n"
+    assert other == (0, "", "")
+    assert read_record(folder)["processes"] == 2
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_if_one_is_killed_the_other_ends_in_words_and_the_same_command_goes_on(
+    pair, text, undisturbed, tmp_path, killed
+):
+    arguments = train_arguments(text, tmp_path / "run")
+    two = pair(run_command, arguments, ("SIGKILL", killed))
+    statuses = two.wait()
+    assert statuses[killed] == -signal.SIGKILL
+    status, out, err = two.found(1 - killed)
+    assert status == 1
+    assert err.endswith(
+        "error: another process of this run has ended, or has not answered for 10 "
+        "minutes\n"
+    )
+    if killed:
+        assert out.count("epoch") == 1
+        assert "Stopped. The epochs so far are kept; to go on:\n" in err
+    assert len(tensors_of(tmp_path / "run" / STATE)[1]["history"]) == 1
+
+    two = pair(run_command, arguments)
+    assert two.wait() == [0, 0]
+    assert "Going on with the run in" in two.found(0)[2]
+    assert tensors_in(tmp_path / "run") == tensors_in(undisturbed[0])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ctrl_c_in_one_process_ends_both(pair, text, tmp_path, rank):
+    arguments = train_arguments(text, tmp_path / "run")
+    two = pair(run_command, arguments, ("SIGINT", rank))
+    assert two.wait() == [0, 0]
+    assert two.found(rank)[0] == 130
+    assert two.found(1 - rank)[0] == 1
+    said = two.found(0)[2] + two.found(1)[2]
+    assert said.count("Stopped. The epochs so far are kept") == 1
+    assert "Traceback" not in said
+    assert "error" not in said
+
+
+def test_nobody_waits_for_ever_for_a_process_that_does_not_answer(pair, text, tmp_path):
+    arguments = train_arguments(text, tmp_path / "run")
+    two = pair(run_command, arguments, ("sleep", 1))
+    two.processes[0].join(LIMIT / 2)
+    status, _, err = two.found(0)
+    assert status == 1
+    assert "or has not answered for 0.1 minutes\n" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (["--set", "factor=0"], "factor must be above 0, got 0"),
+        (["--epochs", "none"], "argument --epochs: invalid int value: 'none'"),
+        (["--train", "gone", "gone"], "No such file or directory"),
+        (["--seed", "7"], "seed must be 0, got 7; choose another folder"),
+    ],
+)
+def test_a_refusal_is_said_once(pair, text, undisturbed, change, said):
+    arguments = train_arguments(text, undisturbed[0])
+    two = pair(run_command, [*arguments, *change])
+    assert two.wait() == [0, 0]
+    assert all(two.found(rank)[0] in (1, 2) for rank in range(2))
+    words = two.found(0)[2] + two.found(1)[2]
+    assert words.count("error: ") == 1
+    assert said in words
+
+
+def test_fewer_gpus_than_processes_are_refused(text, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "processes", lambda: 4)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    arguments = [*train_arguments(text, tmp_path / "run"), "--device", "cuda"]
+    status, _, err = call(*arguments)
+    assert status == 2
+    assert "--nproc_per_node must be at most the number of GPUs, 2, got 3" in err
+
+
+def resume_apart(folder):
+    """As with two computers that have not the same disk."""
+    try:
+        with distributed.joined():
+            own = folder if distributed.leads() else None
+            train(new_model(), batches, VALIDATION, CONFIG, folder=own)
+    except (ValueError, OSError, SystemExit) as error:
+        return str(error)
+
+
+def test_a_process_that_does_not_see_the_run_refuses_to_join_it(pair, tmp_path):
+    train(new_model(), batches, VALIDATION, replace(CONFIG, epochs=1), folder=tmp_path)
+    two = pair(resume_apart, tmp_path)
+    assert two.wait() == [0, 0]
+    said = f"step must be that of process 0, {len(batches(1))}, got 0: all processes"
+    assert said in two.found(1)
+    assert two.found(0) == "1"
+
+
+# -- torchrun --------------------------------------------------------------------------
+
+
+SCRIPT = """\
+import os, signal, sys
+from transformer_lib import training
+from transformer_lib.translation.command import main
+
+measure, calls = training.evaluate, []
+
+def disturbed(*given):
+    calls.append(given)
+    if len(calls) == 2 and os.environ["RANK"] == "1":
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            os.kill(os.getpid(), signal.SIGKILL)
+    return measure(*given)
+
+training.evaluate = disturbed
+sys.exit(main())
+"""
+
+
+def torchrun(*arguments):
+    """Run it: its exit status, what it printed, what it said."""
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc_per_node=2", *map(str, arguments)),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=LIMIT,
+    )
+    return run.returncode, run.stdout, run.stderr
+
+
+def losses(folder):
+    with open(folder / "log.csv", newline="", encoding="utf-8") as file:
+        return [float(row["validation_loss"]) for row in csv.DictReader(file)]
+
+
+def test_torchrun_starts_anew_after_a_kill_and_goes_on(text, undisturbed, tmp_path):
+    script, folder = tmp_path / "script.py", tmp_path / "run"
+    script.write_text(SCRIPT, encoding="utf-8")
+    arguments = train_arguments(text, folder)
+    status, out, err = torchrun("--max-restarts=1", script, *arguments)
+    assert status == 0, err
+    assert (out.count("epoch"), out.count("chrF")) == (2, 1)
+    assert f"Going on with the run in {folder}." in err
+    assert losses(folder) == pytest.approx(losses(undisturbed[0]), rel=1e-3)
+
+
+def test_torchrun_runs_the_command_as_it_is_and_a_refusal_is_said_once(text, tmp_path):
+    arguments = train_arguments(text, tmp_path / "run")
+    module = ("-m", "transformer_lib.translation")
+    status, out, err = torchrun(*module, *arguments, "--set", "factor=0")
+    assert status == 1
+    assert out == ""
+    assert err.count("error: ") == 1
+    assert "error: factor must be above 0, got 0\n" in err
+    assert not (tmp_path / "run").exists()
+
+
+# -- Killed at any moment --------------------------------------------------------------
+
+
+@pytest.mark.sweep(only=True)
+def test_two_processes_killed_at_any_moment_end_as_two_never_stopped(
+    text, tmp_path, seed
+):
+    moments, kills, runs, pairs = random.Random(seed), 0, 0, 0
+
+    def start(folder):
+        nonlocal pairs
+        pairs += 1
+        arguments = train_arguments(text, folder, epochs=EPOCHS)
+        return Pair(tmp_path / f"pair {pairs}", run_command, arguments)
+
+    for _ in range(2):  # the first one also starts the process that all are forked from
+        began = time.monotonic()
+        assert start(tmp_path / f"whole {pairs}").wait() == [0, 0]
+        lasts = time.monotonic() - began
+    expected = tensors_in(tmp_path / "whole 0")
+    assert tensors_in(tmp_path / "whole 1") == expected
+    while kills < KILLS:
+        folder = tmp_path / f"run {runs}"
+        while True:
+            two, killed = start(folder), moments.randrange(2)
+            two.wait(moments.uniform(0, 0.8 * lasts))
+            two.processes[killed].kill()
+            two.wait(5)  # one that has not joined yet would wait for minutes
+            two.processes[1 - killed].terminate()  # as torchrun does
+            statuses = two.wait()
+            if None in statuses:
+                two.end()
+                pytest.fail(f"one waits for ever: {statuses}, {killed=}")
+            if statuses[killed] == 0:
+                assert two.wait() == [0, 0]
+                break
+            kills += 1
+            look_at(folder)
+        runs += 1
+        assert tensors_in(folder) == expected

@@ -1,0 +1,314 @@
+import re
+from copy import deepcopy
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from transformer_lib.attention import MultiHeadAttention
+from transformer_lib.checkpoint import load_model, save_model
+from transformer_lib.data.batching import make_batch
+from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.fast_decoder import FastDecoder, unknown
+from transformer_lib.feed_forward import FeedForward
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.pruning import (
+    feature_sizes,
+    features_of,
+    losses_without_heads,
+    matrices,
+    prune_smallest,
+    remove_features,
+    remove_heads,
+    shrink,
+)
+from transformer_lib.training import evaluate
+
+CONFIG = TransformerConfig(
+    src_vocab_size=17,
+    tgt_vocab_size=13,
+    d_model=30,
+    num_heads=5,
+    d_ff=11,
+    num_layers=2,
+    max_len=16,
+    dropout=0.1,
+    activation="gelu",  # which is negative, too
+)
+PAIRS = [([3, 4, 5], [6, 7]), ([8], [9, 10, 11, 12])]
+IDS = {"bos_id": 1, "eos_id": 2}
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(7)
+    model = Transformer(CONFIG).double().eval()
+    for parameter in model.parameters():  # biases that do something
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+@pytest.fixture
+def batches():
+    return [make_batch([pair]) for pair in PAIRS]
+
+
+def values(model):
+    return {name: weight.clone() for name, weight in model.state_dict().items()}
+
+
+# -- Zeros -----------------------------------------------------------------------------
+
+
+def test_the_smallest_of_six_by_hand():
+    model = Transformer(CONFIG)
+    with torch.no_grad():
+        for weight in matrices(model):
+            weight.fill_(5.0)
+        weight = matrices(model)[0]
+        weight[0, :6] = torch.tensor([0.9, -0.1, 0.3, -0.7, 0.2, 0.05])
+    count = sum(weight.numel() for weight in matrices(model))
+    limit = prune_smallest(model, 3 / count)
+    expected = torch.tensor([0.9, 0.0, 0.3, -0.7, 0.0, 0.0])
+    assert_close(matrices(model)[0][0, :6], expected, rtol=0, atol=1e-6)
+    assert limit == pytest.approx(0.2)
+    assert all((weight == 5.0).all() for weight in matrices(model)[1:])
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+def test_the_share_that_was_asked_for_is_zero_and_no_larger_weight_is(model, share):
+    before = [weight.detach().clone() for weight in matrices(model)]
+    limit = prune_smallest(model, share)
+    zeros = sum((weight == 0).sum().item() for weight in matrices(model))
+    count = sum(weight.numel() for weight in before)
+    assert zeros == round(share * count)
+    for old, new in zip(before, matrices(model), strict=True):
+        assert_close(new, torch.where(old.abs() > limit, old, 0.0), rtol=0, atol=0)
+
+
+def test_tables_biases_norms_and_the_output_stay(model):
+    before = values(model)
+    prune_smallest(model, 0.9)
+    changed = {n for n, old in before.items() if not old.equal(model.state_dict()[n])}
+    assert changed == {
+        name
+        for name, weight in before.items()
+        if weight.dim() == 2 and ".layers." in name
+    }
+
+
+def test_no_zeros_are_asked_for_and_none_are_made(model):
+    before = values(model)
+    assert prune_smallest(model, 0.0) == 0.0
+    assert all(old.equal(model.state_dict()[name]) for name, old in before.items())
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
+def test_a_share_outside_zero_to_one_is_refused(model, share):
+    message = re.escape(f"share must be in [0, 1), got {share}")
+    with pytest.raises(ValueError, match=message):
+        prune_smallest(model, share)
+
+
+# -- Removing --------------------------------------------------------------------------
+
+
+def silenced(attention, heads):
+    """Make a copy that computes these heads and does not read them."""
+    copy = deepcopy(attention)
+    with torch.no_grad():
+        copy.w_o.weight[:, features_of(attention, heads)] = 0.0
+    return copy
+
+
+@pytest.mark.parametrize("heads", [[], [0], [3, 1], [4, 4], [0, 1, 2, 3]])
+@pytest.mark.parametrize("bias", [True, False])
+def test_without_a_head_attention_gives_what_it_gave_with_the_head_silenced(
+    heads, bias
+):
+    torch.manual_seed(1)
+    attention = MultiHeadAttention(15, 5, bias=bias).double()
+    query = torch.randn(2, 3, 15, dtype=torch.float64)
+    memory = torch.randn(2, 7, 15, dtype=torch.float64)
+    expected = silenced(attention, heads)(query, memory, memory)
+    remove_heads(attention, heads)
+    assert attention.num_heads == 5 - len(set(heads))
+    assert attention.w_v.weight.shape == (3 * attention.num_heads, 15)
+    assert attention.w_v.out_features == attention.w_o.in_features
+    assert_close(attention(query, memory, memory), expected)
+
+
+def test_the_features_of_a_head_lie_side_by_side():
+    assert features_of(MultiHeadAttention(6, 3), [2, 0]).tolist() == [4, 5, 0, 1]
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_without_a_feature_the_network_gives_what_it_gave_with_it_silenced(activation):
+    torch.manual_seed(2)
+    layer = FeedForward(5, 11, activation=activation).double()
+    gone, x = torch.tensor([2, 7, 10]), torch.randn(2, 3, 5, dtype=torch.float64)
+    with torch.no_grad():
+        copy = deepcopy(layer)
+        copy.w_2.weight[:, gone] = 0.0
+    remove_features(layer, gone)
+    assert layer.w_1.weight.shape == (8, 5)
+    assert (layer.w_1.out_features, layer.w_2.in_features) == (8, 8)
+    assert_close(layer(x), copy(x))
+
+
+def test_frozen_weights_stay_frozen_and_others_learn_on():
+    attention = MultiHeadAttention(6, 3)
+    attention.w_q.requires_grad_(False)
+    remove_heads(attention, [1])
+    assert not attention.w_q.weight.requires_grad
+    x = torch.randn(1, 4, 6)
+    attention(x, x, x).sum().backward()
+    assert attention.w_v.weight.grad.shape == (4, 6)
+
+
+def test_all_heads_or_features_are_refused():
+    with pytest.raises(ValueError, match="at least 1 of 6 features must stay, got 0"):
+        remove_heads(MultiHeadAttention(6, 3), [0, 1, 2])
+    with pytest.raises(ValueError, match="at least 1 of 11 features must stay, got 0"):
+        remove_features(FeedForward(5, 11), torch.arange(11))
+
+
+def test_heads_that_share_their_keys_are_refused():
+    attention = MultiHeadAttention(6, 3)
+    attention.w_k = nn.Linear(6, 2)
+    with pytest.raises(ValueError, match="as wide as w_q to remove heads, got 2 and 6"):
+        remove_heads(attention, [0])
+
+
+def test_a_model_whose_layers_are_of_another_kind_is_not_made_smaller(model, batches):
+    class Other(nn.Module):  # not a FeedForward
+        def __init__(self, inside):
+            super().__init__()
+            self.w_1, self.w_2 = inside.w_1, inside.w_2
+
+        def forward(self, x):
+            return self.w_2(self.w_1(x))
+
+    layer = model.encoder.layers[0]
+    layer.feed_forward = Other(layer.feed_forward)
+    with pytest.raises(ValueError, match="does not fit its configuration: encoder"):
+        shrink(model, num_heads=2, d_ff=7, batches=batches)
+
+
+def test_a_head_or_feature_that_is_not_there_is_refused_and_nothing_changes():
+    attention, layer = MultiHeadAttention(6, 3), FeedForward(5, 11)
+    with pytest.raises(IndexError):
+        remove_heads(attention, [3])
+    with pytest.raises(IndexError):
+        remove_features(layer, torch.tensor([11]))
+    assert attention.w_q.weight.shape == (6, 6)
+    assert layer.w_1.weight.shape == (11, 5)
+
+
+# -- Ranking ---------------------------------------------------------------------------
+
+
+def test_the_loss_without_each_head_is_that_of_the_silenced_model(model, batches):
+    before = values(model)
+    found = losses_without_heads(model, batches)
+    layers = [n for n, m in model.named_modules() if isinstance(m, MultiHeadAttention)]
+    assert {n: len(losses) for n, losses in found.items()} == dict.fromkeys(layers, 5)
+    name = "decoder.layers.1.cross_attention"
+    copy = deepcopy(model)
+    copy.decoder.layers[1].cross_attention = silenced(copy.get_submodule(name), [3])
+    assert found[name][3] == pytest.approx(evaluate(copy, batches)[0], abs=1e-12)
+    assert all(old.equal(model.state_dict()[n]) for n, old in before.items())
+
+
+def test_the_size_of_a_feature_by_hand(model, batches):
+    name, inner = "encoder.layers.1.feed_forward", []
+    layer = model.get_submodule(name)
+    hook = layer.w_2.register_forward_pre_hook(lambda _, given: inner.append(given[0]))
+    evaluate(model, batches)
+    hook.remove()
+    sums = sum(x.abs().sum(dim=(0, 1)) for x in inner)
+    lengths = layer.w_2.weight.square().sum(dim=0).sqrt()
+    found = feature_sizes(model, batches)
+    assert_close(found[name], (sums * lengths).detach())
+    assert len(found) == 4
+    hooks = [m for m in model.modules() if m._forward_pre_hooks]
+    assert hooks == []
+
+
+# -- Smaller models --------------------------------------------------------------------
+
+
+def test_the_heads_missed_most_and_the_largest_features_stay(model, batches):
+    losses, sizes = losses_without_heads(model, batches), feature_sizes(model, batches)
+    smaller = shrink(model, num_heads=2, d_ff=7, batches=batches)
+    expected = deepcopy(model)
+    with torch.no_grad():
+        for name, found in losses.items():
+            gone = sorted(range(5), key=found.__getitem__)[:3]
+            attention = expected.get_submodule(name)
+            attention.w_o.weight[:, features_of(attention, gone)] = 0.0
+        for name, found in sizes.items():
+            gone = sorted(range(11), key=found.tolist().__getitem__)[:4]
+            expected.get_submodule(name).w_2.weight[:, gone] = 0.0
+    src, tgt = batches[1]
+    assert_close(smaller(src, tgt), expected(src, tgt))
+    assert not smaller.training
+
+
+def test_a_smaller_model_has_a_configuration_that_builds_it(model, batches, tmp_path):
+    before = values(model)
+    smaller = shrink(model, num_heads=2, d_ff=7, batches=batches)
+    config = smaller.config
+    assert (config.num_heads, config.d_k, config.d_ff) == (2, 6, 7)
+    again = shrink(smaller, num_heads=1, d_ff=5, batches=batches)
+    assert (again.config.num_heads, again.config.d_k) == (1, 6)
+    save_model(tmp_path / "model", smaller)
+    torch.set_default_dtype(torch.float64)
+    loaded = load_model(tmp_path / "model")
+    torch.set_default_dtype(torch.float32)
+    assert loaded.config == config
+    src, tgt = batches[1]
+    assert loaded(src, tgt).equal(smaller(src, tgt))
+    assert model.config == CONFIG
+    assert all(old.equal(model.state_dict()[n]) for n, old in before.items())
+
+
+@pytest.mark.parametrize("evenly", [True, False])
+def test_a_pruned_model_writes_the_same_with_the_fast_decoder(model, batches, evenly):
+    if evenly:
+        model = shrink(model, num_heads=2, d_ff=7, batches=batches)
+    else:
+        remove_heads(model.decoder.layers[0].self_attention, [0, 3])
+        remove_heads(model.decoder.layers[1].cross_attention, [4])
+        remove_features(model.decoder.layers[1].feed_forward, torch.tensor([1, 2]))
+    assert unknown(model) is None
+    src, fast = batches[1].src, FastDecoder(model)
+    assert greedy_decode(fast, src, **IDS) == greedy_decode(model, src, **IDS)
+    found, expected = (
+        beam_search(m, src, **IDS, beam_size=3)[0] for m in (fast, model)
+    )
+    assert [h.tokens for h in found] == [h.tokens for h in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((6, 7), "num_heads must be at least 1 and at most 5, got 6"),
+        ((0, 7), "num_heads must be at least 1 and at most 5, got 0"),
+        ((2, 12), "d_ff must be at least 1 and at most 11, got 12"),
+        ((2, 0), "d_ff must be at least 1 and at most 11, got 0"),
+    ],
+)
+def test_more_than_there_is_or_nothing_is_refused(model, batches, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        shrink(model, *sizes, batches)
+
+
+def test_the_fewer_stay_the_fewer_numbers_there_are(model, batches):
+    models = [shrink(model, heads, 2 * heads, batches) for heads in (5, 3, 1)]
+    counts = [sum(p.numel() for p in m.parameters()) for m in models]
+    assert all(more > fewer for more, fewer in pairwise(counts))

@@ -1,0 +1,343 @@
+"""Attention of other kinds in a layer and in a whole model."""
+
+import pickle
+from copy import deepcopy
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from transformer_lib.attention import MultiHeadAttention, fused_attention
+from transformer_lib.cache import SelfAttentionCache
+from transformer_lib.decoding import greedy_decode
+from transformer_lib.fast_decoder import FastDecoder
+from transformer_lib.inspection import record_attention
+from transformer_lib.masks import CausalMask, causal_mask, padding_mask
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.variants import (
+    Variant,
+    full_attention,
+    use_attention,
+    window_attention,
+    window_mask,
+)
+
+B, H, T, S, D_K, PAD = 2, 3, 7, 11, 5, 0
+IDS = {"bos_id": 1, "eos_id": 2}
+SIZES = {"d_model": 12, "num_heads": H, "d_ff": 17, "num_layers": 2}
+CONFIG = TransformerConfig(src_vocab_size=13, tgt_vocab_size=17, **SIZES)
+BACK, ALL = window_attention(3, causal=True), window_attention(3, causal=False)
+
+
+def uniform(query, key, value, padding, dropout):
+    return value.mean(dim=2, keepdim=True).expand(-1, -1, query.size(2), -1)
+
+
+MEAN = Variant(name="mean()", causal=False, compute=uniform, cross=True, drops=False)
+
+
+@pytest.fixture
+def model():
+    return Transformer(CONFIG).eval()
+
+
+@pytest.fixture
+def tokens():
+    src, tgt = torch.randint(3, 13, (B, S)), torch.randint(3, 17, (B, T))
+    src[1, 8:], tgt[0, 5:] = PAD, PAD
+    return src, tgt
+
+
+@pytest.fixture
+def heads():
+    return torch.randn(3, B, H, T, D_K)
+
+
+# -- Masks -----------------------------------------------------------------------------
+
+
+def test_the_mask_in_words_makes_the_tensor_of_the_model(model, tokens):
+    words = CausalMask(padding_mask(tokens[1], PAD))
+    assert words.dense().equal(model._target_mask(tokens[1]))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_full_attention_is_fused_attention(heads, causal):
+    padding = torch.rand(B, 1, 1, T) < 0.7
+    attend = full_attention(causal=causal)
+    for t in (T, 4, 1):
+        query, key, value = heads[0][:, :, -t:], *heads[1:]
+        for rows in (None, padding, padding[:1]):
+            mask = causal_mask(T)[:, :, -t:] if causal else None
+            if rows is not None:
+                mask = rows if mask is None else mask & rows
+            expected = fused_attention(query, key, value, mask)
+            assert_close(attend(query, key, value, rows), expected)
+            explicit, weights = attend.explicit(query, key, value, rows)
+            assert_close(explicit, expected)
+            assert_close(weights @ value, expected)
+
+
+@pytest.mark.parametrize(
+    ("mask", "kind", "message"),
+    [
+        (
+            causal_mask(T),
+            ValueError,
+            r"of shape \(2, 1, 1, 7\) with window.*\(1, 1, 7, 7\)",
+        ),
+        (torch.ones(3, 1, 1, T).bool(), ValueError, r"got \(3, 1, 1, 7\)"),
+        (torch.ones(B, H, 1, T).bool(), ValueError, r"got \(2, 3, 1, 7\)"),
+        (torch.ones(B, T).bool(), ValueError, r"got \(2, 7\)"),
+        (torch.ones(B, 1, 1, T), TypeError, "boolean, got torch.float32"),
+        (CausalMask(torch.ones(B, 1, 1, 5).bool()), ValueError, r"got \(2, 1, 1, 5\)"),
+        ("causal", TypeError, "a tensor or a CausalMask, got a str"),
+    ],
+)
+def test_any_other_mask_is_refused_with_its_shape(heads, mask, kind, message):
+    for attend in (BACK, BACK.explicit):
+        with pytest.raises(kind, match=message):
+            attend(*heads, mask)
+
+
+def test_a_causal_mask_is_refused_by_what_is_not_causal(heads):
+    mask = CausalMask(torch.ones(B, 1, 1, T).bool())
+    with pytest.raises(
+        ValueError, match=r"not be causal with window.*False\), got a C"
+    ):
+        ALL(*heads, mask)
+
+
+def test_shapes_and_dropout_are_refused_with_the_name_of_the_variant(heads):
+    query, key, value = heads
+    with pytest.raises(ValueError, match=r"shape \(B, H, T, d_k\), got \(3, 7, 5\)"):
+        BACK(query[0], key[0], value[0])
+    with pytest.raises(
+        ValueError, match=r"window_attention\(3, causal=True\), got 7 and 6"
+    ):
+        BACK(query, key[:, :, :6], value[:, :, :6])
+    with pytest.raises(ValueError, match=r"dropout must be 0 with mean\(\), got 0.1"):
+        MEAN(query, key, value, None, 0.1)
+    with pytest.raises(ValueError, match="same width, got 5 and 4"):
+        BACK(query, key[..., :4], value)
+
+
+def test_queries_of_another_sequence_are_for_those_that_can(heads):
+    query, key, value = heads
+    assert MEAN(query, key[:, :, :3], value[:, :, :3]).shape == query.shape
+    full = full_attention(causal=False)
+    key, value = key[:, :, :3], value[:, :, :3]
+    assert_close(
+        full(query, key, value), F.scaled_dot_product_attention(query, key, value)
+    )
+
+
+# -- In a layer ------------------------------------------------------------------------
+
+
+def test_a_layer_computes_step_by_step_with_a_cache_what_it_does_at_once():
+    layer, cache = MultiHeadAttention(12, H).eval(), SelfAttentionCache()
+    layer.attend, x = BACK, torch.randn(B, T, 12)
+    steps = [layer(x[:, [t]], x[:, [t]], x[:, [t]], cache=cache) for t in range(T)]
+    assert_close(torch.cat(steps, dim=1), layer(x, x, x))
+    assert cache.length == T  # every key is kept, also those that nobody sees
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_attends_as_the_model_does(model, tokens, copied):
+    use_attention(model, encoder=ALL, decoder=BACK)
+    other = copied(model)
+    assert_close(other(*tokens), model(*tokens))
+    with record_attention(model):
+        assert_close(copied(model)(*tokens), model(*tokens))
+
+
+# -- In a model ------------------------------------------------------------------------
+
+
+def by_masks(model, tokens):
+    """The same model under masks: the encoder sees 3 to each side, the decoder 3."""
+
+    def masked(query, key, value, mask, dropout, causal):
+        window = window_mask(query.size(2), key.size(2), 3, causal)
+        return fused_attention(query, key, value, mask & window, dropout)
+
+    other = deepcopy(model)
+    for layer in other.encoder.layers:
+        layer.self_attention.attend = partial(masked, causal=False)
+    for layer in other.decoder.layers:
+        layer.self_attention.attend = partial(masked, causal=True)
+    return other(*tokens)
+
+
+def test_a_model_with_windows_is_the_model_under_their_masks(model, tokens):
+    expected, before = by_masks(model, tokens), model(*tokens)
+    with use_attention(model, encoder=ALL, decoder=BACK):
+        found = model(*tokens)
+    assert_close(found, expected)
+    assert not torch.allclose(found, before)
+    assert_close(model(*tokens), before)
+
+
+def test_full_attention_changes_nothing(model, tokens):
+    before = model(*tokens)
+    full = full_attention(causal=False)
+    use_attention(model, encoder=full, decoder=full_attention(causal=True), cross=full)
+    assert_close(model(*tokens), before)
+
+
+def test_one_layer_alone_may_have_a_window(model, tokens):
+    layers = model.decoder.layers
+    placed = use_attention(model, encoder=[None, ALL], decoder=[BACK, None])
+    assert model.encoder.layers[0].self_attention.attend is fused_attention
+    assert model.encoder.layers[1].self_attention.attend is ALL
+    assert layers[1].self_attention.attend.name == "full_attention(causal=True)"
+    found = model(*tokens)
+    placed.put_back()
+    masked = deepcopy(model)
+    masked.encoder.layers[1].self_attention.attend = lambda q, k, v, mask, dropout: (
+        fused_attention(q, k, v, mask & window_mask(S, S, 3, causal=False))
+    )
+    masked.decoder.layers[0].self_attention.attend = lambda q, k, v, mask, dropout: (
+        fused_attention(q, k, v, mask & window_mask(T, T, 3, causal=True))
+    )
+    assert_close(masked(*tokens), found)
+
+
+def test_after_it_everything_is_as_it_was_also_after_an_error(model):
+    with pytest.raises(RuntimeError), use_attention(model, encoder=ALL, decoder=BACK):
+        raise RuntimeError("on purpose")
+    layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
+    assert all(layer.attend is fused_attention for layer in layers)
+    assert "_target_mask" not in vars(model)
+
+
+def test_one_use_in_another_comes_back_to_the_first(model, tokens):
+    first = use_attention(model, decoder=BACK)
+    expected = model(*tokens)
+    wide = window_attention(5, causal=True)
+    with use_attention(model, decoder=[wide, None], encoder=ALL):
+        assert not torch.allclose(model(*tokens), expected)
+    assert_close(model(*tokens), expected)
+    first.put_back()
+    first.put_back()  # nothing is left to put back
+    assert "_target_mask" not in vars(model)
+
+
+def test_no_prediction_depends_on_a_later_token(model, tokens):
+    use_attention(model, decoder=BACK)
+    src, tgt = tokens
+    changed = tgt.clone()
+    changed[:, 4:] = 3
+    assert_close(model(src, changed)[:, :4], model(src, tgt)[:, :4], rtol=0, atol=1e-12)
+
+
+def test_with_and_without_a_cache_the_same_tokens_are_written(model, tokens):
+    use_attention(model, encoder=ALL, decoder=BACK, cross=full_attention(causal=False))
+    src, tgt = tokens
+    tgt = tgt.clamp(min=3)
+    memory, mask, cache = model.encode(src), padding_mask(src, PAD), model.new_cache()
+    steps = [model.decode(tgt[:, [t]], memory, mask, cache) for t in range(T)]
+    assert_close(torch.cat(steps, dim=1), model.decode(tgt, memory, mask))
+    written = greedy_decode(model, src, **IDS, max_len=9)
+    assert written == greedy_decode(model, src, **IDS, max_len=9, use_cache=False)
+
+
+def test_a_model_with_windows_learns(model, tokens):
+    use_attention(model, encoder=ALL, decoder=BACK)
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(8):
+        logits = model(*tokens)
+        loss = F.cross_entropy(logits.flatten(0, 1), tokens[1].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        assert all(p.grad.isfinite().all() for p in model.parameters())
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_a_recording_shows_the_weights_of_the_window(model, tokens):
+    use_attention(model, encoder=ALL, decoder=BACK)
+    expected = model(*tokens)
+    with record_attention(model) as maps:
+        assert_close(model(*tokens), expected)
+    weights = maps["decoder.layers.1.self_attention"]
+    assert weights.shape == (B, H, T, T)
+    assert (weights.masked_select(~window_mask(T, T, 3, causal=True)) == 0).all()
+    assert_close(weights.sum(dim=-1), torch.ones(B, H, T))
+    assert model.decoder.layers[1].self_attention.attend is BACK
+
+
+def test_without_an_explicit_form_recording_is_refused_and_nothing_is_changed(model):
+    use_attention(model, encoder=[None, MEAN])
+    expected = r"explicit form to be recorded, got mean\(\) at encoder.layers.1.self_"
+    with pytest.raises(ValueError, match=expected), record_attention(model):
+        pass
+    assert model.encoder.layers[0].self_attention.attend is fused_attention
+    with record_attention(model.decoder):
+        pass
+    layer = MultiHeadAttention(12, H)
+    layer.attend = uniform
+    with (
+        pytest.raises(ValueError, match="got uniform at the layer itself"),
+        record_attention(layer),
+    ):
+        pass
+
+
+def test_the_fast_decoder_refuses_it_by_its_place(model, tokens):
+    use_attention(model, decoder=[None, BACK])
+    with pytest.raises(
+        ValueError, match=r"another attention at decoder.layers.0.self_attention$"
+    ):
+        greedy_decode(FastDecoder(model), tokens[0], **IDS)
+
+
+def test_a_decoder_alone_may_have_a_window(tokens):
+    alone = Transformer(
+        TransformerConfig(src_vocab_size=None, tgt_vocab_size=17, **SIZES)
+    )
+    alone.eval()
+    use_attention(alone, decoder=BACK)
+    tgt = tokens[1].clamp(min=3)
+    cache = alone.new_cache()
+    steps = [alone.decode(tgt[:, [t]], cache=cache) for t in range(T)]
+    assert_close(torch.cat(steps, dim=1), alone(None, tgt))
+    for part in ({"encoder": ALL}, {"cross": full_attention(causal=False)}):
+        with pytest.raises(ValueError, match=f"{next(iter(part))} must be None for a"):
+            use_attention(alone, **part)
+
+
+@pytest.mark.parametrize(
+    ("choice", "kind", "message"),
+    [
+        ({"encoder": BACK}, ValueError, r"encoder must be not causal, got w.*True\)"),
+        ({"decoder": ALL}, ValueError, r"decoder must be causal, got window.*False\)"),
+        ({"cross": ALL}, ValueError, r"able to cross-attend, got window_attention\(3"),
+        ({"decoder": [BACK] * 3}, ValueError, "for each layer, got 3 and 2"),
+        ({"encoder": [ALL, uniform]}, TypeError, "be a Variant, got a function"),
+    ],
+)
+def test_a_variant_in_the_wrong_place_is_refused(model, choice, kind, message):
+    with pytest.raises(kind, match=message):
+        use_attention(model, **choice)
+    layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
+    assert all(layer.attend is fused_attention for layer in layers)
+
+
+def test_what_attends_otherwise_already_or_is_recorded_is_left_alone(model):
+    with (
+        record_attention(model),
+        pytest.raises(ValueError, match="hold no other attention, got _Recorder"),
+    ):
+        use_attention(model, encoder=ALL)
+    model.decoder.layers[1].self_attention.attend = lambda *x: x[0]
+    with pytest.raises(ValueError, match="hold no other attention, got <lambda>"):
+        use_attention(model, decoder=[BACK, None])
+    assert model.decoder.layers[0].self_attention.attend is fused_attention
+    assert "_target_mask" not in vars(model)

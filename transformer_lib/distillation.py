@@ -1,0 +1,98 @@
+"""Distillation: a small model that learns from the answers of a large one."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from transformer_lib.checks import require_positive
+from transformer_lib.data.batching import Batch
+from transformer_lib.model import Transformer
+from transformer_lib.translation.translator import Translator
+
+
+def soft_label_loss(
+    logits: Tensor,
+    teacher_logits: Tensor,
+    targets: Tensor,
+    pad_id: int,
+    temperature: float = 1.0,
+) -> Tensor:
+    r"""Add up how far the student's next-token probabilities are from the teacher's.
+
+    For a token that is the Kullback-Leibler divergence of the student's from the
+    teacher's, both with logits divided by the temperature, times the temperature
+    squared: so the gradients stay about as long whatever the temperature is.
+
+    Args:
+        logits: The student's score for every token, shape (B, T, V).
+        teacher_logits: The teacher's, of the same shape.
+        targets: Token ids, shape (B, T): they only say which positions are padding.
+        pad_id: Positions with this target cost nothing.
+        temperature: Above 0. The higher it is, the more the unlikely tokens count.
+
+    Returns:
+        The sum over all real tokens, in nats, a scalar; 0 where both agree.
+
+    Raises:
+        ValueError: If the shapes do not fit, or ``temperature`` is not positive.
+
+    Source: Hinton et al. (2015), section 2.
+    """
+    if not temperature > 0:
+        raise ValueError(f"temperature must be above 0, got {temperature}")
+    if logits.shape != teacher_logits.shape or logits.shape[:-1] != targets.shape:
+        raise ValueError(
+            "logits and teacher_logits must have the shape of targets and one axis "
+            f"more, got {tuple(logits.shape)}, {tuple(teacher_logits.shape)} and "
+            f"{tuple(targets.shape)}"
+        )
+    student = (logits / temperature).log_softmax(dim=-1)  # (B, T, V)
+    teacher = (teacher_logits / temperature).log_softmax(dim=-1)  # (B, T, V)
+    shares = teacher.exp()  # (B, T, V)
+    apart = (shares * (teacher - student)).masked_fill(shares == 0, 0.0)
+    losses = temperature**2 * apart.sum(dim=-1)  # (B, T)
+    return losses.masked_fill(targets == pad_id, 0.0).sum()
+
+
+def soft_labels(teacher: Transformer, batch: Batch) -> Tensor:
+    """Ask the teacher for its logits, without dropout and without gradients.
+
+    Args:
+        teacher: In evaluation mode; it has the student's vocabulary.
+        batch: Pairs of sentences.
+
+    Returns:
+        Shape (B, T, V), to be handed to ``soft_label_loss``.
+
+    Raises:
+        ValueError: If the teacher is in training mode.
+    """
+    if teacher.training:
+        raise ValueError("teacher must be in evaluation mode, got training mode")
+    with torch.no_grad():
+        return teacher(batch.src, batch.tgt[:, :-1])  # (B, T, V)
+
+
+def teacher_pairs(
+    teacher: Translator, sentences: Sequence[str], beam: int = 1
+) -> list[tuple[str, str]]:
+    """Make pairs to learn from, out of sentences that nobody has translated.
+
+    Args:
+        teacher: Its translations become the targets, right or wrong.
+        sentences: In the source language.
+        beam: How many hypotheses to follow for each sentence; 1 is greedy.
+
+    Returns:
+        Each sentence with the teacher's translation, in order. Left out are those whose
+        translation is empty.
+
+    Raises:
+        ValueError: As ``Translator.translate`` does.
+
+    Source: Kim and Rush (2016), section 3.2.
+    """
+    require_positive(beam=beam)
+    written = teacher.translate(sentences, beam)
+    return [pair for pair in zip(sentences, written, strict=True) if pair[1]]

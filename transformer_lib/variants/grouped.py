@@ -1,0 +1,86 @@
+"""Grouped attention: several heads that ask share one head of keys and values."""
+
+from torch import Tensor, nn
+
+from transformer_lib.attention import MultiHeadAttention
+from transformer_lib.cache import CrossAttentionCache, SelfAttentionCache
+from transformer_lib.checks import require_positive
+
+
+class GroupedAttention(MultiHeadAttention):
+    """Attention of H heads that ask, and G heads of keys and values.
+
+    Heads 0 to H / G - 1 read the first head of keys, and so on. G = 1 is multi-query
+    attention, G = H the paper's. A cache holds G heads: it is smaller by H / G.
+
+    Args:
+        d_model: Width of the inputs and of the output.
+        num_heads: Number of heads that ask, H.
+        num_key_heads: Number of heads of keys and values, G.
+        bias: Whether the four projections add a bias.
+        dropout: Share of the weights dropped while training, in [0, 1).
+        d_k: Width of a head, where it is not d_model / H.
+
+    Raises:
+        ValueError: As ``MultiHeadAttention``, or if ``num_key_heads`` is not positive
+            or does not divide ``num_heads``.
+
+    Source: Ainslie et al. (2023), section 2.2; G = 1: Shazeer (2019).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        num_key_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        d_k: int | None = None,
+    ) -> None:
+        super().__init__(d_model, num_heads, bias=bias, dropout=dropout, d_k=d_k)
+        require_positive(num_key_heads=num_key_heads)
+        if num_heads % num_key_heads != 0:
+            raise ValueError(
+                "num_heads must be divisible by num_key_heads, "
+                f"got {num_heads} and {num_key_heads}"
+            )
+        self.num_key_heads = num_key_heads
+        width = self.w_k.out_features // num_heads * num_key_heads  # d_k * G
+        self.w_k = nn.Linear(d_model, width, bias=bias)
+        self.w_v = nn.Linear(d_model, width, bias=bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        cache: SelfAttentionCache | CrossAttentionCache | None = None,
+    ) -> Tensor:
+        """Project, give every head its group's keys, attend, and mix the heads.
+
+        Args and Raises are those of ``MultiHeadAttention.forward``.
+
+        Returns:
+            Shape (B, T, d_model).
+        """
+        q = self._split_heads(self.w_q(query))  # (B, H, T, d_k)
+        if cache is None:
+            k, v = self._project(key, value)  # (B, G, S, d_k), (B, G, S, d_k)
+        else:
+            k, v = cache.update(self._project, key, value)
+        dropout = self.dropout if self.training else 0.0
+        heads = self.attend(q, self._spread(k), self._spread(v), mask, dropout)
+        return self.w_o(self._merge_heads(heads))  # (B, T, d_model)
+
+    def _project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Make the keys and values of every group, shape (B, G, S, d_k) each."""
+        groups = (self.num_key_heads, -1)
+        k = self.w_k(key).unflatten(-1, groups).transpose(1, 2)  # (B, G, S, d_k)
+        v = self.w_v(value).unflatten(-1, groups).transpose(1, 2)  # (B, G, S, d_k)
+        return k, v
+
+    def _spread(self, x: Tensor) -> Tensor:
+        """Give each head what its group has: (B, G, S, d_k) to (B, H, S, d_k)."""
+        return x.repeat_interleave(self.num_heads // self.num_key_heads, dim=1)
