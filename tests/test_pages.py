@@ -49,6 +49,9 @@ CORE = [
     "variants.encoder_alone",
     "variants.decoder_alone",
     "variants.masked_tokens",
+    "variants.patches",
+    "variants.classifier",
+    "variants.graphs",
 ]
 # What a chapter uses without a listing: a line or two, numbers, or refusals.
 PLAIN = {

@@ -1,0 +1,218 @@
+"""Pictures, clouds and a graph: what an encoder gets right, and simple rules."""
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import networkx
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC
+from tables import add, read
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer_lib.data.shapes import random_clouds
+from transformer_lib.encoder import Encoder, EncoderLayer
+from transformer_lib.positions import PositionalEncoding
+from transformer_lib.variants.classifier import Classifier
+from transformer_lib.variants.graphs import GraphAttention, edge_mask
+from transformer_lib.variants.patches import PatchEmbedding
+
+TABLE = Path(__file__).with_suffix(".csv")
+D_MODEL, HEADS, POINTS, CLOUDS = 32, 4, 32, 1000
+LEADERS = [0, 33]
+
+
+def make_encoder(num_layers: int = 2) -> Encoder:
+    layers = [
+        EncoderLayer(D_MODEL, HEADS, 2 * D_MODEL, dropout=0.0, norm_first=True)
+        for _ in range(num_layers)
+    ]
+    return Encoder(layers, nn.LayerNorm(D_MODEL))
+
+
+def fit(
+    model: nn.Module, x: Tensor, labels: Tensor, epochs: int = 20, batch: int = 64
+) -> None:
+    """Train with a warm-up."""
+    batches = len(x) // batch
+    optimiser = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, 3e-3, total_steps=epochs * batches, pct_start=0.15
+    )
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x))[: batches * batch].view(-1, batch):
+            loss = F.cross_entropy(model(x[rows]), labels[rows])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+
+
+@torch.no_grad()
+def right(model: nn.Module, x: Tensor, labels: Tensor) -> int:
+    return (model(x).argmax(-1) == labels).sum().item()
+
+
+# -- Pictures --------------------------------------------------------------------------
+
+
+def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Split the digits: 1,437 pictures to learn from and 360 to be asked about."""
+    data = load_digits()
+    pictures = torch.tensor(data.images, dtype=torch.float32)[:, None] / 16
+    labels = torch.tensor(data.target)
+    parts = train_test_split(
+        range(len(labels)), test_size=360, random_state=0, stratify=data.target
+    )
+    learn, ask = map(torch.tensor, parts)
+    return pictures[learn], labels[learn], pictures[ask], labels[ask]
+
+
+def read_digits(size: int, positions: bool) -> tuple[int, int]:
+    x, labels, asked, answers = digits()
+    embed = nn.Sequential(PatchEmbedding(size, 1, D_MODEL))
+    if positions:
+        embed.append(PositionalEncoding(D_MODEL, (8 // size) ** 2, "learned"))
+    model = Classifier(embed, make_encoder(), D_MODEL, 10)
+    fit(model, x, labels)
+    return right(model, asked, answers), len(asked)
+
+
+def svc() -> tuple[int, int]:
+    x, labels, asked, answers = digits()
+    model = SVC().fit(x.flatten(1), labels)
+    found = torch.tensor(model.predict(asked.flatten(1)))
+    return (found == answers).sum().item(), len(asked)
+
+
+# -- Clouds ----------------------------------------------------------------------------
+
+
+class Largest(nn.Module):
+    """The largest number of each feature in place of the mean."""
+
+    def __init__(self, embed: nn.Module) -> None:
+        super().__init__()
+        self.embed = embed
+        self.output = nn.Linear(D_MODEL, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.embed(x).amax(1))
+
+
+def read_clouds(kind: str) -> tuple[int, int]:
+    generator = torch.Generator().manual_seed(26)
+    x, labels = random_clouds(CLOUDS, POINTS, generator)
+    asked, answers = random_clouds(CLOUDS, POINTS, generator)
+    embed = nn.Sequential(nn.Linear(3, D_MODEL), nn.ReLU(), nn.Linear(D_MODEL, D_MODEL))
+    if kind == "attention and positions":
+        embed.append(PositionalEncoding(D_MODEL, POINTS, "learned"))
+    if kind.startswith("deep set"):
+        for _ in range(2):
+            embed.append(nn.LayerNorm(D_MODEL))
+            embed.append(nn.Linear(D_MODEL, 2 * D_MODEL))
+            embed.append(nn.ReLU())
+            embed.append(nn.Linear(2 * D_MODEL, D_MODEL))
+    encoder = Encoder([]) if kind.startswith("deep set") else make_encoder()
+    model = Classifier(embed, encoder, D_MODEL, 5)
+    if kind == "deep set, largest":
+        model = Largest(embed)
+    fit(model, x, labels, epochs=30 if kind.startswith("deep set") else 15, batch=32)
+    return right(model, asked, answers), len(asked)
+
+
+# -- A graph ---------------------------------------------------------------------------
+
+
+class Club(nn.Module):
+    """A learned vector for each member, and something that lets them gather."""
+
+    def __init__(self, gather: nn.Module, d_model: int = 16) -> None:
+        super().__init__()
+        self.members = nn.Parameter(torch.randn(1, 34, d_model))
+        self.gather = gather
+        self.output = nn.Linear(d_model, 2)
+
+    def forward(self, mask: Tensor | None) -> Tensor:
+        return self.output(self.gather(self.members, mask))[0]
+
+
+def read_club(layers: int, masked: bool = True, residual: bool = False):
+    graph = networkx.karate_club_graph()
+    sides = torch.tensor([int(graph.nodes[i]["club"] != "Mr. Hi") for i in graph])
+    mask = edge_mask(graph.edges, 34) if masked else None
+    gather = GraphAttention(16, 2, layers)
+    if residual:
+        whole = [
+            EncoderLayer(16, 2, 32, dropout=0.0, norm_first=True) for _ in range(layers)
+        ]
+        gather = Encoder(whole, nn.LayerNorm(16))
+    model = Club(gather)
+    optimiser = torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.01)
+    for _ in range(100):
+        loss = F.cross_entropy(model(mask)[LEADERS], sides[LEADERS])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    found = model(mask).argmax(-1) == sides
+    return found.sum().item() - found[LEADERS].sum().item(), 32
+
+
+def shortest_paths() -> tuple[int, int]:
+    graph = networkx.karate_club_graph()
+    sides = [int(graph.nodes[i]["club"] != "Mr. Hi") for i in graph]
+    first, second = (
+        networkx.single_source_shortest_path_length(graph, i) for i in LEADERS
+    )
+    others = [i for i in graph if i not in LEADERS]
+    return sum(int(second[i] < first[i]) == sides[i] for i in others), 32
+
+
+RUNS: dict[tuple[str, str], tuple[Callable, int]] = {
+    ("digits", "SVC"): (svc, 1),
+    ("digits", "patches of 2"): (partial(read_digits, 2, True), 5),
+    ("digits", "patches of 2, no positions"): (partial(read_digits, 2, False), 5),
+    ("digits", "patches of 4"): (partial(read_digits, 4, True), 5),
+    ("clouds", "attention"): (partial(read_clouds, "attention"), 3),
+    ("clouds", "attention and positions"): (
+        partial(read_clouds, "attention and positions"),
+        3,
+    ),
+    ("clouds", "deep set, mean"): (partial(read_clouds, "deep set, mean"), 3),
+    ("clouds", "deep set, largest"): (partial(read_clouds, "deep set, largest"), 3),
+    ("club", "shortest paths"): (shortest_paths, 1),
+    ("club", "edges, 2 layers"): (partial(read_club, 2), 10),
+    ("club", "edges, 3 layers"): (partial(read_club, 3), 10),
+    ("club", "no mask, 3 layers"): (partial(read_club, 3, masked=False), 10),
+    ("club", "edges, 2 layers with residuals"): (
+        partial(read_club, 2, residual=True),
+        10,
+    ),
+    ("club", "edges, 3 layers with residuals"): (
+        partial(read_club, 3, residual=True),
+        10,
+    ),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=20, help="at most so many of each")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    done = {(row["task"], row["model"], int(row["seed"])) for row in read(TABLE)}
+    for (task, model), (run, seeds) in RUNS.items():
+        for seed in range(min(seeds, arguments.seeds)):
+            if (task, model, seed) not in done:
+                torch.manual_seed(seed)
+                found, asked = run()
+                row = {"task": task, "model": model, "seed": seed}
+                add(TABLE, [{**row, "right": found, "of": asked}])
+
+
+if __name__ == "__main__":
+    main()
