@@ -80,7 +80,7 @@ class _Recorder:
         self, before: Callable[..., Tensor], maps: dict[str, Tensor], name: str
     ) -> None:
         self.before, self.maps, self.name = before, maps, name
-        self.explicit = explicit_form(before, name)
+        self.explicit = _explicit_form(before, name)
 
     def __call__(self, *inputs: Any) -> Tensor:
         heads, weights = self.explicit(*inputs)
@@ -92,7 +92,7 @@ class _Recorder:
         return copy, (self.before,)
 
 
-def explicit_form(attend: Callable[..., Tensor], where: str) -> Callable[..., tuple]:
+def _explicit_form(attend: Callable[..., Tensor], where: str) -> Callable[..., tuple]:
     """Find the function that returns the weights of an attention, too.
 
     Args:
