@@ -1,6 +1,5 @@
 """Tokens per second while decoding: ours twice, Hugging Face's Marian, torch.nn.
 
-    pip install -r benchmarks/requirements.txt
     python benchmarks/decoding.py
 
 16 sentences of 15 to 20 tokens, random weights, a vocabulary of 8,000, and exactly 60

@@ -111,6 +111,22 @@ class TransformerConfig:
                 f"got {self.src_vocab_size} and {self.tgt_vocab_size}"
             )
 
+    def for_layers(self) -> dict[str, Any]:
+        """Gather what every layer of both stacks is made with."""
+        return {
+            "d_model": self.d_model,
+            "num_heads": self.num_heads,
+            "d_ff": self.d_ff,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "feed_forward_dropout": self.feed_forward_dropout,
+            "norm_first": self.norm_first,
+            "norm_eps": self.norm_eps,
+            "bias": self.bias,
+            "activation": self.activation,
+            "d_k": self.d_k,
+        }
+
     @classmethod
     def base(cls, vocab_size: int = 37_000, **changes: Any) -> Self:
         """Describe the paper's base model: one vocabulary, one table for everything.
@@ -162,19 +178,7 @@ class Transformer(nn.Module):
         if config.tgt_vocab_size is None:
             raise ValueError("tgt_vocab_size must be given, got None: see EncoderAlone")
         self.config = config
-        layer = {
-            "d_model": config.d_model,
-            "num_heads": config.num_heads,
-            "d_ff": config.d_ff,
-            "dropout": config.dropout,
-            "attention_dropout": config.attention_dropout,
-            "feed_forward_dropout": config.feed_forward_dropout,
-            "norm_first": config.norm_first,
-            "norm_eps": config.norm_eps,
-            "bias": config.bias,
-            "activation": config.activation,
-            "d_k": config.d_k,
-        }
+        layer = config.for_layers()
         has_source = config.src_vocab_size is not None
         if has_source:
             self.src_embedding = self._embedding(config.src_vocab_size)

@@ -1,7 +1,8 @@
 """What a large run needs, on paper: memory, operations, bytes to send, seconds.
 
-Everything is an estimate from a handful of numbers. It knows which plan cannot work and
-where the time of one that can will go, within some tens of per cent; what a run really
+Everything is an estimate from a handful of numbers. It knows which plan cannot work,
+and roughly where the time of one that can will go. What every message costs however
+short it is, and the products of queries with keys, are left out; what a run really
 takes is for a run to say.
 """
 

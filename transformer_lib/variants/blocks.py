@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.checks import require_not_negative, require_positive
+from transformer_lib.variants.full import weigh_under
 from transformer_lib.variants.variant import Variant
 
 
@@ -60,7 +60,7 @@ def block_attention(
         name=f"block_attention({size}, causal={causal})",
         causal=causal,
         compute=partial(attend_by_blocks, **choice),
-        weigh=partial(weigh_by_block_mask, **choice),
+        weigh=partial(weigh_under, make_mask=partial(block_mask, **choice)),
     )
 
 
@@ -130,20 +130,6 @@ def block_mask(
     mask = reads[block[keys - queries :, None], block]  # (T, S)
     mask = mask.tril(keys - queries) if causal else mask
     return mask[None, None]  # (1, 1, T, S)
-
-
-def weigh_by_block_mask(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None = None,
-    dropout: float = 0.0,
-    **choice: int,
-) -> tuple[Tensor, Tensor]:
-    """Attend under ``block_mask``, which saves nothing, as in ``Variant.weigh``."""
-    mask = block_mask(query.size(2), key.size(2), **choice, device=key.device)
-    mask = mask if padding is None else mask & padding
-    return scaled_dot_product_attention(query, key, value, mask, dropout)
 
 
 def attend_by_blocks(

@@ -32,22 +32,8 @@ class EncoderAlone(Transformer):
         self.config = config
         self.src_embedding = self._embedding(config.src_vocab_size)
         self.src_positions = self._positions()
-        layers = [
-            EncoderLayer(
-                config.d_model,
-                config.num_heads,
-                config.d_ff,
-                dropout=config.dropout,
-                attention_dropout=config.attention_dropout,
-                feed_forward_dropout=config.feed_forward_dropout,
-                norm_first=config.norm_first,
-                norm_eps=config.norm_eps,
-                bias=config.bias,
-                activation=config.activation,
-                d_k=config.d_k,
-            )
-            for _ in range(config.num_layers)
-        ]
+        layer = config.for_layers()
+        layers = [EncoderLayer(**layer) for _ in range(config.num_layers)]
         self.encoder = Encoder(layers, self._final_norm())
         self.output = nn.Linear(
             config.d_model, config.src_vocab_size, bias=config.output_bias

@@ -1,5 +1,6 @@
 """Attention to everything, or to all of the past: what the others are compared with."""
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -63,6 +64,30 @@ def weigh_fully(
 ) -> tuple[Tensor, Tensor]:
     """Average the values, and return the weights, as in ``Variant.weigh``."""
     mask = past(query, key, padding) if causal else padding
+    return scaled_dot_product_attention(query, key, value, mask, dropout)
+
+
+def weigh_under(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: Tensor | None = None,
+    dropout: float = 0.0,
+    *,
+    make_mask: Callable[..., Tensor],
+) -> tuple[Tensor, Tensor]:
+    """Attend under a mask, which saves nothing, as in ``Variant.weigh``.
+
+    Args:
+        query: Shape (B, H, T, d_k): the last T of the S positions.
+        key: Shape (B, H, S, d_k).
+        value: Shape (B, H, S, d_v).
+        padding: Boolean, shape (B, 1, 1, S), or None.
+        dropout: Share of the weights dropped, in [0, 1).
+        make_mask: Makes it from T, S, and ``device``, boolean, shape (1, 1, T, S).
+    """
+    mask = make_mask(query.size(2), key.size(2), device=key.device)
+    mask = mask if padding is None else mask & padding
     return scaled_dot_product_attention(query, key, value, mask, dropout)
 
 

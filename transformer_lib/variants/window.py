@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.checks import require_positive
+from transformer_lib.variants.full import weigh_under
 from transformer_lib.variants.variant import Variant
 
 
@@ -32,11 +32,12 @@ def window_attention(width: int, *, causal: bool) -> Variant:
     Source: Beltagy et al. (2020), section 3.1, the sliding window.
     """
     require_positive(width=width)
+    choice = {"width": width, "causal": causal}
     return Variant(
         name=f"window_attention({width}, causal={causal})",
         causal=causal,
-        compute=partial(attend_in_chunks, width=width, causal=causal),
-        weigh=partial(weigh_by_mask, width=width, causal=causal),
+        compute=partial(attend_in_chunks, **choice),
+        weigh=partial(weigh_under, make_mask=partial(window_mask, **choice)),
     )
 
 
@@ -69,22 +70,6 @@ def window_mask(
     mask = torch.ones(queries, keys, dtype=torch.bool, device=device)  # (T, S)
     mask = mask.triu(own - width + 1).tril(own if causal else own + width - 1)
     return mask[None, None]  # (1, 1, T, S)
-
-
-def weigh_by_mask(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None = None,
-    dropout: float = 0.0,
-    *,
-    width: int,
-    causal: bool,
-) -> tuple[Tensor, Tensor]:
-    """Attend under ``window_mask``, which saves nothing, as in ``Variant.weigh``."""
-    mask = window_mask(query.size(2), key.size(2), width, causal, key.device)
-    mask = mask if padding is None else mask & padding
-    return scaled_dot_product_attention(query, key, value, mask, dropout)
 
 
 def attend_in_chunks(
