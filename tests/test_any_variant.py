@@ -12,6 +12,7 @@ from transformer_lib.variants import (
     alibi_attention,
     block_attention,
     full_attention,
+    hashed_attention,
     window_attention,
 )
 
@@ -26,6 +27,10 @@ FACTORIES = {
         (draw(sizes(4)), *[draw(st.integers(0, 3)) for _ in range(4)]),
     ),
     "full": lambda draw: (full_attention, ()),
+    "hashed": lambda draw: (
+        hashed_attention,
+        (2 * draw(sizes(3)), draw(sizes(3)), draw(sizes(5)), draw(st.integers(0, 3))),
+    ),
     "window": lambda draw: (window_attention, (draw(sizes(9)),)),
 }
 

@@ -46,6 +46,7 @@ CORE = [
     "scaling",
     "variants.window",
     "variants.blocks",
+    "variants.hashed",
     "variants.encoder_alone",
     "variants.decoder_alone",
     "variants.masked_tokens",

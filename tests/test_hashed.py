@@ -1,0 +1,224 @@
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.testing import assert_close
+from watching import largest_tensor
+
+from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
+from transformer_lib.cache import SelfAttentionCache
+from transformer_lib.masks import CausalMask, causal_mask
+from transformer_lib.variants.hashed import (
+    are_near,
+    buckets_of,
+    hashed_attention,
+    hashed_mask,
+    sorted_places,
+)
+
+B, H, T, S, D_K, D_V = 2, 3, 5, 29, 7, 11
+CHOICES = [(4, 3, 2), (2, 1, 1), (6, 2, 5), (2, 2, 29), (8, 5, 100)]
+
+
+@pytest.fixture
+def heads():
+    return (
+        torch.randn(B, H, S, D_K),
+        torch.randn(B, H, S, D_K),
+        torch.randn(B, H, S, D_V),
+    )
+
+
+@pytest.fixture
+def padding():
+    padding = torch.ones(B, 1, 1, S, dtype=torch.bool)
+    padding[0, ..., :8] = padding[1, ..., 19:] = False
+    return padding
+
+
+# -- Buckets and places ----------------------------------------------------------------
+
+
+def test_a_bucket_is_a_direction_and_the_opposite_one_is_another():
+    key = torch.randn(1, 1, 50, D_K)
+    buckets = buckets_of(key, 6, 3, seed=0)
+    assert buckets.shape == (1, 1, 50, 3)
+    assert buckets.unique().tolist() == list(range(6))
+    assert buckets_of(7 * key, 6, 3, seed=0).equal(buckets)
+    assert buckets_of(-key, 6, 3, seed=0).equal((buckets + 3) % 6)
+
+
+def test_what_points_nearly_the_same_way_rarely_parts():
+    key = torch.randn(1, 1, 1000, 16)
+    noise = torch.randn(1, 1, 1000, 16)
+    shares = [
+        (buckets_of(key, 8, 1, 0) == buckets_of(key + much * noise, 8, 1, 0))
+        .double()
+        .mean()
+        for much in (0.01, 0.3, 100)
+    ]
+    assert shares[0] > 0.95 > shares[1] > 0.5 > 0.2 > shares[2]
+
+
+def test_rounds_and_seeds_turn_otherwise_and_precision_does_not():
+    key = torch.randn(1, 1, 50, D_K)
+    one = buckets_of(key, 6, 2, seed=0)
+    assert not one[..., 0].equal(one[..., 1])
+    assert not one.equal(buckets_of(key, 6, 2, seed=1))
+    assert buckets_of(key.float(), 6, 2, seed=0).equal(one)
+
+
+def test_places_are_sorted_by_bucket_with_a_gap_before_each():
+    buckets = torch.tensor([1, 0, 1, 0, 1])[None, None, :, None]
+    asks, found = sorted_places(buckets, None, 2, width=10)
+    assert asks.flatten().tolist() == [22, 10, 23, 11, 24]
+    assert found.equal(asks)
+
+
+def test_a_hidden_position_is_in_no_bucket():
+    buckets = torch.tensor([1, 0, 1, 0, 1])[None, None, :, None]
+    padding = torch.tensor([1, 1, 0, 0, 1]).bool()[None, None, None]
+    asks, found = sorted_places(buckets, padding, 2, width=10)
+    assert asks.flatten().tolist() == [21, 10, 33, 34, 22]
+    assert found.flatten().tolist() == [21, 10, 0, 0, 22]
+
+
+def test_pairs_are_those_of_a_bucket_counted_by_hand():
+    buckets = torch.tensor([1, 0, 1, 0, 1, 1])[None, None, :, None]
+    asks, found = sorted_places(buckets, None, 2, width=2)
+    expected = [
+        [1, 0, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0, 0],
+        [1, 0, 1, 0, 0, 0],
+        [0, 1, 0, 1, 0, 0],
+        [0, 0, 1, 0, 1, 0],
+        [0, 0, 0, 0, 1, 1],
+    ]
+    causal = are_near(asks, found, 2, causal=True)[0, 0, ..., 0]
+    assert causal.int().tolist() == expected
+    both = are_near(asks, found, 2, causal=False)[0, 0, ..., 0]
+    assert both.equal(causal | causal.T)
+
+
+# -- The mask --------------------------------------------------------------------------
+
+
+def test_a_pair_is_compared_if_a_round_puts_it_into_one_bucket(heads):
+    buckets = buckets_of(heads[1], 4, 3, seed=5)
+    common = (buckets[:, :, :, None] == buckets[:, :, None]).any(dim=-1)
+    mask = hashed_mask(heads[1], None, 4, 3, S, 5, causal=False)  # a window of all
+    assert mask.equal(common)
+    past = hashed_mask(heads[1], None, 4, 3, S, 5, causal=True)
+    assert past.equal(common & causal_mask(S))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_round_sees_no_more_than_its_window_and_itself_in_any_case(heads, causal):
+    for width in (1, 2, 3):
+        mask = hashed_mask(heads[1], None, 2, 1, width, 0, causal)
+        assert mask.sum(dim=-1).max() == (width if causal else 2 * width - 1)
+        assert mask.diagonal(dim1=-2, dim2=-1).all()
+
+
+def test_what_is_hidden_changes_no_pair(heads, padding):
+    changed = torch.where(padding.mT, heads[1], torch.randn_like(heads[1]))
+    for causal in (True, False):
+        mask = hashed_mask(heads[1], padding, 4, 2, 3, 0, causal)
+        assert mask.equal(hashed_mask(changed, padding, 4, 2, 3, 0, causal))
+        assert not (mask & ~padding).any()
+
+
+def test_what_comes_later_changes_no_pair_of_the_past(heads):
+    key = heads[1]
+    whole = hashed_mask(key, None, 4, 3, 2, 0, causal=True)
+    for length in range(1, S):
+        start = hashed_mask(key[:, :, :length], None, 4, 3, 2, 0, causal=True)
+        assert whole[:, :, :length, :length].equal(start)
+
+
+# -- The computation -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("t", [1, T, S])
+@pytest.mark.parametrize("padded", [True, False])
+def test_the_sorted_row_gives_what_the_mask_gives(
+    heads, padding, choice, causal, t, padded
+):
+    query, key, value = heads
+    query, padding = query[:, :, -t:], padding if padded else None
+    mask = hashed_mask(key, padding, *choice, seed=2, causal=causal)[:, :, -t:]
+    expected, weights = scaled_dot_product_attention(query, key, value, mask)
+    attend = hashed_attention(*choice, seed=2, causal=causal)
+    assert_close(attend(query, key, value, padding), expected)
+    ours, our_weights = attend.explicit(query, key, value, padding)
+    assert_close(ours, expected)
+    assert_close(our_weights, weights)
+
+
+def test_in_two_buckets_all_rounds_together_find_nearly_everything(heads):
+    attend = hashed_attention(2, 20, S, causal=False)
+    assert_close(
+        attend(*heads), F.scaled_dot_product_attention(*heads), atol=0.1, rtol=0
+    )
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_gradients_are_those_of_the_mask(heads, padding, causal):
+    attend, found = hashed_attention(4, 3, 2, causal=causal), []
+    for function in (attend, lambda *x: attend.explicit(*x)[0]):
+        inputs = [x.clone().requires_grad_() for x in heads]
+        out = function(*inputs, CausalMask(padding) if causal else padding)
+        found.append(torch.autograd.grad(out.square().sum(), inputs))
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.isfinite().all()
+        assert_close(ours, theirs)
+
+
+def test_a_hidden_position_sees_nothing_and_gets_zeros(heads, padding):
+    out = hashed_attention(4, 3, 2, causal=False)(*heads, padding)
+    hidden = (~padding.mT).expand_as(out)
+    assert out[hidden].eq(0).all()
+    assert out[~hidden].ne(0).all()
+
+
+def test_with_a_cache_a_layer_computes_what_it_does_at_once():
+    layer, cache = MultiHeadAttention(12, H).eval(), SelfAttentionCache()
+    layer.attend, x = hashed_attention(4, 2, 3, causal=True), torch.randn(B, S, 12)
+    steps = [layer(x[:, [t]], x[:, [t]], x[:, [t]], cache=cache) for t in range(S)]
+    assert_close(torch.cat(steps, dim=1), layer(x, x, x))
+
+
+def test_no_tensor_has_all_the_pairs():
+    heads = torch.randn(3, 1, 1, 512, 2)
+    largest = largest_tensor(hashed_attention(4, 3, 4, causal=True), *heads)
+    assert largest == 512 * 7 * 3  # M = 7 for each row, in each of three rounds
+
+
+def test_dropout_drops_that_share_of_the_weights_and_keeps_the_mean():
+    query = key = torch.zeros(1, 1, 4000, 2)
+    value = torch.ones(1, 1, 4000, 1)
+    kept = hashed_attention(2, 2, 1, causal=True)(query, key, value, None, 0.25)
+    assert kept.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert kept.mean().item() == pytest.approx(1, abs=0.05)
+
+
+# -- Refusals --------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused_with_its_values(heads):
+    for choice, name in (
+        ((0, 1, 1), "num_buckets"),
+        ((2, 0, 1), "num_rounds"),
+        ((2, 1, 0), "width"),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+            hashed_attention(*choice, causal=True)
+    with pytest.raises(ValueError, match="num_buckets must be even, got 3"):
+        hashed_attention(3, 1, 1, causal=True)
+    query, key, value = heads
+    attend = hashed_attention(4, 1, 2, causal=False)
+    with pytest.raises(
+        ValueError, match=r"hashed_attention\(4, 1, 2, causal=False\), got 29 and 5"
+    ):
+        attend(query, key[:, :, :5], value[:, :, :5])
