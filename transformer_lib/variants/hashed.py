@@ -75,13 +75,13 @@ def buckets_of(key: Tensor, num_buckets: int, num_rounds: int, seed: int) -> Ten
         seed: What the axes are drawn with.
 
     Returns:
-        Whole numbers below ``num_buckets``, shape (B, H, S, R).
+        Whole numbers below ``num_buckets``, shape (B, H, R, S).
     """
     shape = num_rounds, key.size(-1), num_buckets // 2
     chance = torch.Generator().manual_seed(seed)
     axes = torch.randn(shape, generator=chance, dtype=torch.float64)
-    turned = torch.einsum("bhsd,rda->bhsra", key.detach(), axes.to(key))
-    return torch.cat([turned, -turned], dim=-1).argmax(dim=-1)  # (B, H, S, R)
+    turned = key.detach()[:, :, None] @ axes.to(key)  # (B, H, R, S, half the buckets)
+    return torch.cat([turned, -turned], dim=-1).argmax(dim=-1)  # (B, H, R, S)
 
 
 def sorted_places(
@@ -93,21 +93,21 @@ def sorted_places(
     bucket. Place 0 stays empty: it is near to nobody's.
 
     Args:
-        buckets: Of each position in each round, shape (B, H, S, R).
+        buckets: Of each position in each round, shape (B, H, R, S).
         padding: Boolean, shape (B, 1, 1, S), or None.
         num_buckets: How many there may be.
         width: Places between two that are not near any more.
 
     Returns:
         The places from which the positions ask, and those at which they are found, both
-        of shape (B, H, S, R). The latter is 0 for a hidden position.
+        of shape (B, H, R, S). The latter is 0 for a hidden position.
     """
     hidden = torch.zeros_like(buckets, dtype=torch.bool)
     if padding is not None:
-        hidden = hidden | ~padding.mT  # (B, H, S, R)
+        hidden = hidden | ~padding  # (B, H, R, S)
     buckets = buckets.masked_fill(hidden, num_buckets)  # behind all others
-    rank = buckets.argsort(dim=2, stable=True).argsort(dim=2)
-    asks = rank + width * (buckets + 1)
+    rank = buckets.argsort(stable=True).argsort()
+    asks = (rank + width * (buckets + 1)).int()
     return asks, asks.masked_fill(hidden, 0)
 
 
@@ -115,15 +115,15 @@ def are_near(asks: Tensor, found: Tensor, width: int, causal: bool) -> Tensor:
     """Compare all the places that ask with all those that are found.
 
     Args:
-        asks: Shape (..., T, R).
-        found: Shape (..., S, R).
+        asks: Shape (..., T).
+        found: Shape (..., S).
         width: Places between two that are not near any more.
         causal: Whether only what stands before is near.
 
     Returns:
-        Boolean, shape (..., T, S, R).
+        Boolean, shape (..., T, S).
     """
-    back = asks[..., :, None, :] - found[..., None, :, :]
+    back = asks[..., :, None] - found[..., None, :]
     return (back < width) & (back >= 0 if causal else back > -width)
 
 
@@ -152,7 +152,7 @@ def hashed_mask(
     """
     buckets = buckets_of(key, num_buckets, num_rounds, seed)
     asks, found = sorted_places(buckets, padding, num_buckets, width)
-    return are_near(asks, found, width, causal).any(dim=-1)
+    return are_near(asks, found, width, causal).any(dim=2)
 
 
 def weigh_in_buckets(
@@ -204,42 +204,62 @@ def attend_in_buckets(
     asks, found = sorted_places(buckets, padding, num_buckets, width)
     outs, sums = [], []
     for number in range(num_rounds):
-        order = asks[..., number].argsort(dim=2)
-        q, own = (in_chunks(x, order, width, causal, near=False) for x in (query, asks))
+        order = asks[:, :, number].argsort()  # (B, H, S)
+        q, own = (in_chunks(x, order, width) for x in (query, asks.mT))
         k, v, others = (
-            in_chunks(x, order, width, causal, near=True) for x in (key, value, found)
+            in_chunks(x, order, width, causal) for x in (key, value, found.mT)
         )
-        near = are_near(own, others, width, causal)  # (B, H, C, rows, M, R)
-        mask = near[..., number] & ~near[..., :number].any(dim=-1)  # new in this round
+        near = [
+            are_near(own[..., i], others[..., i], width, causal)  # (B, H, C, rows, M)
+            for i in range(number + 1)
+        ]
+        mask = near.pop()
+        for earlier in near:
+            mask = mask & ~earlier
         scores = (q @ k.mT / math.sqrt(q.size(-1))).masked_fill(~mask, -math.inf)
         weights = scores.softmax(dim=-1).masked_fill(~mask, 0.0)
-        back = order.argsort(dim=2)[..., None]
         out = (F.dropout(weights, dropout) @ v).flatten(2, 3)  # (B, H, C * rows, d_v)
-        outs.append(out.take_along_dim(back, dim=2))  # (B, H, S, d_v)
-        total = scores.logsumexp(dim=-1).flatten(2, 3)[..., None]
-        sums.append(total.take_along_dim(back, dim=2))  # (B, H, S, 1)
+        total = scores.logsumexp(dim=-1).flatten(2, 3)  # (B, H, C * rows)
+        back = order.argsort()
+        outs.append(reordered(out, back))  # (B, H, S, d_v)
+        sums.append(reordered(total[..., None], back))  # (B, H, S, 1)
     sums = torch.stack(sums)  # (R, B, H, S, 1)
     share = sums.softmax(dim=0).masked_fill(sums == -math.inf, 0.0)
     return (share * torch.stack(outs)).sum(dim=0)[:, :, s - t :]  # (B, H, T, d_v)
 
 
-def in_chunks(x: Tensor, order: Tensor, width: int, causal: bool, near: bool) -> Tensor:
+def in_chunks(
+    x: Tensor, order: Tensor, width: int, causal: bool | None = None
+) -> Tensor:
     """Sort positions, and cut the row into C chunks of at most ``width``.
 
     Args:
         x: Shape (B, H, S, d).
         order: Which position comes when, shape (B, H, S).
         width: Rows of a chunk, or S if that is less.
-        causal: Whether only what stands before is near.
-        near: Whether a chunk has all M that its rows may see, and not the rows alone.
+        causal: None for the rows alone; else a chunk has all M that its rows may see,
+            before them or to both sides.
 
     Returns:
         Shape (B, H, C, rows or M, d); zeros where the row has no position.
     """
     s = x.size(2)
     rows = min(width, s)
-    before = rows - 1 if near else 0
+    before = 0 if causal is None else rows - 1
     after = 0 if causal else before
-    x = x.take_along_dim(order[..., None], dim=2)
-    x = F.pad(x, (0, 0, before, after + -s % rows))
+    x = F.pad(reordered(x, order), (0, 0, before, after + -s % rows))
     return x.unfold(2, before + rows + after, rows).mT
+
+
+def reordered(x: Tensor, order: Tensor) -> Tensor:
+    """Take the positions in another order for each head.
+
+    Args:
+        x: Shape (B, H, S, d), or with more positions, which are left out.
+        order: Which position comes when, shape (B, H, S).
+
+    Returns:
+        Shape (B, H, S, d).
+    """
+    batch, heads = (torch.arange(size, device=x.device) for size in x.shape[:2])
+    return x[batch[:, None, None], heads[:, None], order]
