@@ -66,22 +66,22 @@ def hashed_attention(
 
 
 def buckets_of(key: Tensor, num_buckets: int, num_rounds: int, seed: int) -> Tensor:
-    """Say into which bucket each key falls, in each of R rounds.
+    """Say into which bucket each key falls, in each of N rounds.
 
     Args:
         key: Shape (B, H, S, d_k). How long a key is does not matter.
         num_buckets: Of a round, even.
-        num_rounds: How many there are, R.
+        num_rounds: How many there are, N.
         seed: What the axes are drawn with.
 
     Returns:
-        Whole numbers below ``num_buckets``, shape (B, H, R, S).
+        Whole numbers below ``num_buckets``, shape (B, H, N, S).
     """
     shape = num_rounds, key.size(-1), num_buckets // 2
     chance = torch.Generator().manual_seed(seed)
     axes = torch.randn(shape, generator=chance, dtype=torch.float64)
-    turned = key.detach()[:, :, None] @ axes.to(key)  # (B, H, R, S, half the buckets)
-    return torch.cat([turned, -turned], dim=-1).argmax(dim=-1)  # (B, H, R, S)
+    turned = key.detach()[:, :, None] @ axes.to(key)  # (B, H, N, S, half the buckets)
+    return torch.cat([turned, -turned], dim=-1).argmax(dim=-1)  # (B, H, N, S)
 
 
 def sorted_places(
@@ -93,18 +93,18 @@ def sorted_places(
     bucket. Place 0 stays empty: it is near to nobody's.
 
     Args:
-        buckets: Of each position in each round, shape (B, H, R, S).
+        buckets: Of each position in each round, shape (B, H, N, S).
         padding: Boolean, shape (B, 1, 1, S), or None.
         num_buckets: How many there may be.
         width: Places between two that are not near any more.
 
     Returns:
         The places from which the positions ask, and those at which they are found, both
-        of shape (B, H, R, S). The latter is 0 for a hidden position.
+        of shape (B, H, N, S). The latter is 0 for a hidden position.
     """
     hidden = torch.zeros_like(buckets, dtype=torch.bool)
     if padding is not None:
-        hidden = hidden | ~padding  # (B, H, R, S)
+        hidden = hidden | ~padding  # (B, H, N, S)
     buckets = buckets.masked_fill(hidden, num_buckets)  # behind all others
     rank = buckets.argsort(stable=True).argsort()
     asks = (rank + width * (buckets + 1)).int()
@@ -210,7 +210,7 @@ def attend_in_buckets(
             in_chunks(x, order, width, causal) for x in (key, value, found.mT)
         )
         near = [
-            are_near(own[..., i], others[..., i], width, causal)  # (B, H, C, rows, M)
+            are_near(own[..., i], others[..., i], width, causal)  # (B, H, C, R, M)
             for i in range(number + 1)
         ]
         mask = near.pop()
@@ -218,12 +218,12 @@ def attend_in_buckets(
             mask = mask & ~earlier
         scores = (q @ k.mT / math.sqrt(q.size(-1))).masked_fill(~mask, -math.inf)
         weights = scores.softmax(dim=-1).masked_fill(~mask, 0.0)
-        out = (F.dropout(weights, dropout) @ v).flatten(2, 3)  # (B, H, C * rows, d_v)
-        total = scores.logsumexp(dim=-1).flatten(2, 3)  # (B, H, C * rows)
+        out = (F.dropout(weights, dropout) @ v).flatten(2, 3)  # (B, H, C * R, d_v)
+        total = scores.logsumexp(dim=-1).flatten(2, 3)  # (B, H, C * R)
         back = order.argsort()
         outs.append(reordered(out, back))  # (B, H, S, d_v)
         sums.append(reordered(total[..., None], back))  # (B, H, S, 1)
-    sums = torch.stack(sums)  # (R, B, H, S, 1)
+    sums = torch.stack(sums)  # (N, B, H, S, 1)
     share = sums.softmax(dim=0).masked_fill(sums == -math.inf, 0.0)
     return (share * torch.stack(outs)).sum(dim=0)[:, :, s - t :]  # (B, H, T, d_v)
 
@@ -236,12 +236,12 @@ def in_chunks(
     Args:
         x: Shape (B, H, S, d).
         order: Which position comes when, shape (B, H, S).
-        width: Rows of a chunk, or S if that is less.
+        width: Rows of a chunk, R, or S if that is less.
         causal: None for the rows alone; else a chunk has all M that its rows may see,
             before them or to both sides.
 
     Returns:
-        Shape (B, H, C, rows or M, d); zeros where the row has no position.
+        Shape (B, H, C, R or M, d); zeros where the row has no position.
     """
     s = x.size(2)
     rows = min(width, s)
