@@ -1,9 +1,10 @@
-"""Time and memory of attention with fewer pairs, beside the kernel that has them all.
+"""Time and memory of attention with fewer pairs or none, beside that with all of them.
 
     python benchmarks/attention.py
     python benchmarks/attention.py --rounds 3 --lengths 1024 4096
 
-Causal, one sentence, 4 heads of width 64, a window of 128, blocks of 64; no gradients.
+Causal, one sentence, 4 heads of width 64, a window of 128, blocks of 64, a Performer of
+256 features; no gradients.
 All ways run in one process on one thread, one after the other in every round. Times are
 those of the thread on the processor, so that other programs disturb them less; of each
 way the median is given, and the median over the rounds of its time divided by that of
@@ -24,11 +25,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_lib.files import write_csv
-from transformer_lib.variants import block_attention, window_attention, window_mask
+from transformer_lib.variants import (
+    block_attention,
+    linear_attention,
+    performer_attention,
+    window_attention,
+    window_mask,
+)
 
 TABLE = Path(__file__).resolve().parents[1] / "experiments/attention_pairs.csv"
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
-HEADS, D_K, WIDTH, BLOCK = 4, 64, 128, 64
+HEADS, D_K, WIDTH, BLOCK, FEATURES = 4, 64, 128, 64, 256
 FUSED = "all pairs"
 
 
@@ -38,11 +45,15 @@ def ways(length: int) -> dict[str, Callable[[], Tensor]]:
     band = window_mask(length, length, WIDTH, causal=True)
     window = window_attention(WIDTH, causal=True)
     blocks = block_attention(BLOCK, near=1, num_global=1, num_random=1, causal=True)
+    linear = linear_attention(causal=True)
+    performer = performer_attention(FEATURES, seed=1, causal=True)
     return {
         FUSED: lambda: F.scaled_dot_product_attention(*heads, is_causal=True),
         "window as a mask": lambda: F.scaled_dot_product_attention(*heads, band),
         "window by chunks": lambda: window(*heads),
         "near, global and random blocks": lambda: blocks(*heads),
+        "linear by chunks": lambda: linear(*heads),
+        "Performer": lambda: performer(*heads),
     }
 
 

@@ -29,7 +29,7 @@ def nystrom_attention(num_landmarks: int) -> Variant:
     Raises:
         ValueError: If ``num_landmarks`` is not positive.
 
-    Source: Xiong et al. (2021), section 3.2, with an exact pseudoinverse.
+    Source: Xiong et al. (2021), section 3, with an exact pseudoinverse.
     """
     require_positive(num_landmarks=num_landmarks)
     choice = {"num_landmarks": num_landmarks}
