@@ -5,11 +5,12 @@
 
 One sentence, 4 heads of width 64, a window of 128, blocks of 64, 4 rounds of 32 buckets
 with a window of 32 in each, a Performer of 256 features, 32 landmarks; no gradients.
-Causal, but where a name says that it looks to both sides. All ways run in one process on one thread, one after the other in every round. Times are
-those of the thread on the processor, so that other programs disturb them less; of each
-way the median is given, and the median over the rounds of its time divided by that of
-the kernel that has all pairs, with ``is_causal`` or to both sides. Memory is the peak of what one run allocates, counted by
-the profiler; the inputs are not counted. The table is kept in
+Causal, but where a name says that it looks to both sides. All ways run in one process
+on one thread, one after the other in every round. Times are those of the thread on the
+processor, so that other programs disturb them less; of each way the median is given,
+and the median over the rounds of its time divided by that of the kernel that has all
+pairs, with ``is_causal`` or to both sides. Memory is the peak of what one run
+allocates, counted by the profiler; the inputs are not counted. The table is kept in
 ``experiments/attention_pairs.csv``, which chapters 22 and 23 draw.
 """
 
