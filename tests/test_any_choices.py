@@ -1,6 +1,7 @@
 """Any choices of other families together: one model, on all of its ways."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -16,7 +17,13 @@ from transformer_lib.fast_decoder import FastDecoder, unknown
 from transformer_lib.inspection import record_attention
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer
-from transformer_lib.variants import use_attention, window_attention
+from transformer_lib.variants import (
+    alibi_attention,
+    block_attention,
+    full_attention,
+    use_attention,
+    window_attention,
+)
 from transformer_lib.variants.choices import NORMS, POSITIONS
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
@@ -40,7 +47,15 @@ def families(draw, has_source=None):
         norm=draw(st.sampled_from(NORMS)),
         gated=draw(st.booleans()),
         scale_embeddings=draw(st.booleans()),
+        d_k=draw(st.sampled_from([None, 2, 6])),
     )
+
+
+def step_by_step(model, memory, mask, tgt):
+    """The logits of a decoder that is given one token after another."""
+    cache = model.new_cache()
+    steps = [model.decode(tgt[:, [t]], memory, mask, cache) for t in range(tgt.size(1))]
+    return torch.cat(steps, dim=1)
 
 
 @examples(25, 2_000)
@@ -59,11 +74,7 @@ def test_nothing_looks_ahead_and_a_cache_changes_nothing(drawn, data):
     assert_close(after[:, :at], whole[:, :at], **same)
     real = (tgt != config.pad_id).all(dim=1)  # a cache is never given padding
     if real.all():
-        cache = model.new_cache()
-        steps = [
-            model.decode(tgt[:, [t]], memory, mask, cache) for t in range(tgt.size(1))
-        ]
-        assert_close(torch.cat(steps, dim=1), whole, **same)
+        assert_close(step_by_step(model, memory, mask, tgt), whole, **same)
 
 
 @examples(15, 1_000)
@@ -115,3 +126,30 @@ def test_a_window_as_wide_as_the_text_changes_nothing(drawn, width):
         assert_close(found, expected, **same)
     assert_close(found[:, :width], expected[:, :width], **same)
     assert isinstance(model, Transformer)
+
+
+@examples(20, 1_000)
+@given(models_and_sentences(families()), st.data())
+def test_with_any_variant_it_learns_and_is_recorded_and_cached(drawn, data):
+    model, src, tgt = drawn
+    config, memory, mask = model.config, None, None
+    kinds = [partial(alibi_attention, config.num_heads)]
+    if config.positions != "alibi":
+        kinds += [full_attention, partial(window_attention, 3)]
+        kinds += [partial(block_attention, 2)]
+    kind = data.draw(st.sampled_from(kinds))
+    use_attention(model, decoder=kind(causal=True))
+    if src is not None:
+        use_attention(model, encoder=kind(causal=False))
+        use_attention(model, cross=full_attention(causal=False))
+    model.train()(src, tgt).square().sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    with torch.inference_mode():
+        whole = model.eval()(src, tgt)
+        with record_attention(model) as maps:
+            assert_close(model(src, tgt), whole, **same)
+        assert len(maps) == (1 if src is None else 3) * config.num_layers
+        if src is not None:
+            memory, mask = model.encode(src), padding_mask(src, config.pad_id)
+        if (tgt != config.pad_id).all():
+            assert_close(step_by_step(model, memory, mask, tgt), whole, **same)
