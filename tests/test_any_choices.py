@@ -128,28 +128,37 @@ def test_a_window_as_wide_as_the_text_changes_nothing(drawn, width):
     assert isinstance(model, Transformer)
 
 
-@examples(20, 1_000)
-@given(models_and_sentences(families()), st.data())
-def test_with_any_variant_it_learns_and_is_recorded_and_cached(drawn, data):
+KINDS = {
+    "alibi": alibi_attention,
+    "blocks": lambda heads, causal: block_attention(1, causal=causal),
+    "full": lambda heads, causal: full_attention(causal=causal),
+    "window": lambda heads, causal: window_attention(2, causal=causal),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(6, 500)
+@given(models_and_sentences(families()))
+def test_with_any_variant_it_learns_and_is_recorded_and_cached(kind, drawn):
     model, src, tgt = drawn
     config, memory, mask = model.config, None, None
-    kinds = [partial(alibi_attention, config.num_heads)]
-    if config.positions != "alibi":
-        kinds += [full_attention, partial(window_attention, 3)]
-        kinds += [partial(block_attention, 2)]
-    kind = data.draw(st.sampled_from(kinds))
-    use_attention(model, decoder=kind(causal=True))
+    if config.positions == "alibi":  # which makes way for itself alone
+        kind = "alibi"
+    make = partial(KINDS[kind], config.num_heads)
+    use_attention(model, decoder=make(causal=True))
     if src is not None:
-        use_attention(model, encoder=kind(causal=False))
+        use_attention(model, encoder=make(causal=False))
         use_attention(model, cross=full_attention(causal=False))
     model.train()(src, tgt).square().sum().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters())
+    model.eval()
     with torch.inference_mode():
-        whole = model.eval()(src, tgt)
+        whole = model(src, tgt)
         with record_attention(model) as maps:
             assert_close(model(src, tgt), whole, **same)
         assert len(maps) == (1 if src is None else 3) * config.num_layers
         if src is not None:
-            memory, mask = model.encode(src), padding_mask(src, config.pad_id)
-        if (tgt != config.pad_id).all():
-            assert_close(step_by_step(model, memory, mask, tgt), whole, **same)
+            memory, mask = model.encode(src[:1]), padding_mask(src[:1], config.pad_id)
+        first = tgt[:1, : (tgt[0] != config.pad_id).sum()]
+        steps = step_by_step(model, memory, mask, first)
+        assert_close(steps, whole[:1, : first.size(1)], **same)
