@@ -21,6 +21,9 @@ from transformer_lib.variants import (
     alibi_attention,
     block_attention,
     full_attention,
+    hashed_attention,
+    linear_attention,
+    performer_attention,
     use_attention,
     window_attention,
 )
@@ -131,7 +134,10 @@ def test_a_window_as_wide_as_the_text_changes_nothing(drawn, width):
 KINDS = {
     "alibi": alibi_attention,
     "blocks": lambda heads, causal: block_attention(1, causal=causal),
+    "buckets": lambda heads, causal: hashed_attention(4, 2, 3, causal=causal),
     "full": lambda heads, causal: full_attention(causal=causal),
+    "linear": lambda heads, causal: linear_attention(causal=causal),
+    "performer": lambda heads, causal: performer_attention(7, 1, causal=causal),
     "window": lambda heads, causal: window_attention(2, causal=causal),
 }
 
@@ -149,7 +155,12 @@ def test_with_any_variant_it_learns_and_is_recorded_and_cached(kind, drawn):
     if src is not None:
         use_attention(model, encoder=make(causal=False))
         use_attention(model, cross=full_attention(causal=False))
-    model.train()(src, tgt).square().sum().backward()
+    model.train()
+    if config.attention_dropout > 0 and not make(causal=True).drops:
+        with pytest.raises(ValueError, match=r"dropout must be 0 with \w+"):
+            model(src, tgt)
+        model.eval()
+    model(src, tgt).square().sum().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters())
     model.eval()
     with torch.inference_mode():
