@@ -82,6 +82,12 @@ PLAIN = {
         "ring_share",
         "training_operations",
     ),
+    "transformer_lib.variants.hashed": (
+        "are_near",
+        "hashed_mask",
+        "reordered",
+        "weigh_in_buckets",
+    ),
 }
 WIDE, NARROW = 1400, 400
 SOURCES = [f"book/{path.stem}.html" for path in [*NOTEBOOKS, *BOOK.glob("*.md")]]

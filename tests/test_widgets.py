@@ -11,6 +11,7 @@ from transformer_lib.widgets.masks import mask_control
 from transformer_lib.widgets.positions import positions_control
 from transformer_lib.widgets.softmax import softmax_control
 from transformer_lib.widgets.translator import translator_control
+from transformer_lib.widgets.window import window_control
 
 WORDS, SCORES = ["the", "cat", "reads"], [1.0, 3.0, 2.0]
 
@@ -54,6 +55,7 @@ def all_controls():
         mask_control(["a b", "c"], ["d e", "f"]),
         positions_control(),
         translator_control(),
+        window_control(),
     ]
 
 

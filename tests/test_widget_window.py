@@ -1,0 +1,152 @@
+"""The window in the page, operated in a browser; its pairs are the library's."""
+
+import re
+
+import pytest
+import torch
+from watching import largest_tensor
+
+from transformer_lib.variants.window import window_attention, window_mask
+from transformer_lib.widgets.window import window_control
+
+CHOICES = [(12, 3, False), (12, 3, True), (13, 5, False), (32, 7, True), (5, 5, True)]
+
+
+@pytest.fixture
+def control(show):
+    return show(window_control())
+
+
+def move(control, name, value):
+    control.get_by_role("slider", name=name).fill(str(value))
+
+
+def choose(control, length, width, both, layers=2):
+    for name, value in {"Length": length, "Window": width, "Layers": layers}.items():
+        move(control, name, value)
+    control.get_by_label("to both sides").set_checked(both)
+
+
+def says(control):
+    return control.locator(".c-says").inner_text()
+
+
+def cells(control, picture, kind):
+    """The rows and columns of one colour."""
+    path = control.get_by_role("img", name=picture).locator(f".c-{kind}")
+    found = re.findall(r"M(-?\d+)\.?\d* (-?\d+)\.?\d*h", shifted(path))
+    return {(int(y), int(x)) for x, y in found}
+
+
+def shifted(path):
+    """A path whose cells begin at whole numbers, those below 0 too."""
+    return path.evaluate(
+        "path => path.getAttribute('d').replace(/M(\\S+) (\\S+?)h/g,"
+        " (_, x, y) => `M${Math.floor(x)} ${Math.floor(y)}h`)"
+    )
+
+
+def counts(control, picture):
+    label = control.get_by_role("img", name=picture).get_attribute("aria-label")
+    return [int(number) for number in re.findall(r"(\d+) (?:scores|used)", label)]
+
+
+@pytest.mark.parametrize(("length", "width", "both"), CHOICES)
+def test_the_pairs_that_are_used_are_those_of_the_mask(control, length, width, both):
+    choose(control, length, width, both)
+    mask = window_mask(length, length, width, causal=not both)[0, 0]
+    expected = {tuple(pair) for pair in mask.nonzero().tolist()}
+    for picture in ("Behind a mask", "By chunks"):
+        assert cells(control, picture, "used") == expected
+        assert counts(control, picture)[1] == len(expected)
+
+
+@pytest.mark.parametrize(("length", "width", "both"), CHOICES)
+def test_so_many_scores_are_computed_as_the_library_computes(
+    control, length, width, both
+):
+    choose(control, length, width, both)
+    chunks = window_attention(width, causal=not both)
+    largest = largest_tensor(chunks, *torch.randn(3, 1, 1, length, 1))
+    for picture, number in (("Behind a mask", length**2), ("By chunks", largest)):
+        shown = cells(control, picture, "used") | cells(control, picture, "wasted")
+        assert counts(control, picture)[0] == len(shown) == number
+
+
+@pytest.mark.parametrize(("length", "width", "both"), CHOICES)
+def test_a_position_hears_from_where_the_masks_of_all_layers_lead(
+    control, length, width, both
+):
+    mask = window_mask(length, length, width, causal=not both)[0, 0].double()
+    for position, layers in ((length - 1, 8), (length // 2, 3), (0, 1)):
+        choose(control, length, width, both, layers)
+        move(control, "Position", position)
+        reached = torch.eye(length)[position].double()
+        expected = {(0, position)}
+        for layer in range(1, layers + 1):
+            reached = (reached @ mask > 0).double()
+            expected |= {(layer, key) for key in reached.nonzero().flatten().tolist()}
+        assert cells(control, f"Position {position} at the top", "used") == expected
+        said = f"position {position} has heard of {int(reached.sum())} of {length}"
+        assert said in says(control)
+
+
+def test_a_shorter_text_takes_the_window_and_the_last_position_with_it(control):
+    choose(control, 20, 15, both=False, layers=1)
+    assert "position 19 has heard of 15 of 20 positions: 5 to 19." in says(control)
+    move(control, "Length", 4)
+    assert "position 3 has heard of 4 of 4 positions: 0 to 3." in says(control)
+    assert counts(control, "By chunks") == [28, 10]
+    move(control, "Position", 1)
+    move(control, "Length", 9)
+    assert "position 1 has heard of 2 of 9 positions: 0 to 1." in says(control)
+    assert control.get_by_role("slider", name="Window").input_value() == "4"
+
+
+def test_everything_works_from_the_keyboard(control):
+    control.get_by_role("slider", name="Window").press("Home")
+    assert "has heard of 1 of 12 positions: 11 alone." in says(control)
+    assert counts(control, "By chunks") == [12, 12]
+    control.get_by_role("slider", name="Window").press("ArrowRight")
+    control.get_by_role("slider", name="Layers").press("End")
+    control.get_by_role("slider", name="Position").press("ArrowLeft")
+    control.get_by_label("to both sides").press(" ")
+    assert "After 8 layers, position 10 has heard of 10 of 12" in says(control)
+
+
+def test_on_a_telephone_nothing_is_wider_than_the_page(control, tab):
+    tab.set_viewport_size({"width": 400, "height": 900})
+    choose(control, 32, 32, both=True)
+    hidden = "document.documentElement.scrollWidth - window.innerWidth"
+    assert tab.evaluate(hidden) <= 0
+
+
+def test_what_is_used_stands_out_in_light_and_dark(control, tab):
+    fill = "e => getComputedStyle(e).fill.match(/\\d+/g).map(Number)"
+    paths = [control.locator(f"path.c-{kind}").first for kind in ("used", "wasted")]
+    used, wasted = (sum(path.evaluate(fill)) for path in paths)
+    assert used + 200 < wasted
+    tab.evaluate("document.documentElement.dataset.theme = 'dark'")
+    used, wasted = (sum(path.evaluate(fill)) for path in paths)
+    assert used > wasted + 200
+
+
+def test_where_no_script_runs_the_pairs_and_the_reach_are_said():
+    words = window_control(12, 3, 2).words
+    assert "144 scores are computed behind a mask, and 33 are used" in words
+    assert "After 2 layers the last position has heard of 5 positions" in words
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ((1, 1, 1), "length must be 2 to 32, got 1"),
+        ((33, 1, 1), "length must be 2 to 32, got 33"),
+        ((12, 13, 1), "width must be 1 to 12, got 13"),
+        ((12, 0, 1), "width must be 1 to 12, got 0"),
+        ((12, 3, 9), "layers must be 1 to 8, got 9"),
+    ],
+)
+def test_what_the_sliders_do_not_have_is_refused(choice, message):
+    with pytest.raises(ValueError, match=message):
+        window_control(*choice)
