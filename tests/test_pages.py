@@ -59,6 +59,14 @@ CORE = [
 ]
 # What a chapter uses without a listing: a line or two, numbers, or refusals.
 PLAIN = {
+    "transformer_lib.variants.linear": (
+        "elu_features",
+        "not_zero",
+        "weigh_by_features",
+        "without_hidden",
+    ),
+    "transformer_lib.variants.nystrom": ("nystrom_attention", "weigh_by_landmarks"),
+    "transformer_lib.variants.performer": ("performer_attention",),
     "transformer_lib.distributed": (
         "processes",
         "rank",
