@@ -577,7 +577,7 @@ def test_each_change_since_2017_is_trained_once_for_each_seed(tmp_path, monkeypa
     torch.set_default_dtype(torch.float32)
     since_2017.sentences.cache_clear()
     for _ in range(2):  # the second time there is nothing to do
-        since_2017.main(seeds=[1], updates=5)
+        since_2017.main(seeds=[1], updates=10)
         rows = read(tmp_path / "since_2017.csv")
         assert [row["way"] for row in rows] == list(since_2017.WAYS)
     since_2017.sentences.cache_clear()
