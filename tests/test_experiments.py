@@ -26,6 +26,7 @@ import multi30k_side_by_side as side_by_side  # noqa: E402
 import one_stack  # noqa: E402
 import precision  # noqa: E402
 import silence  # noqa: E402
+import since_2017  # noqa: E402
 import sparse_times  # noqa: E402
 import toys  # noqa: E402
 import without_softmax  # noqa: E402
@@ -598,3 +599,41 @@ def test_the_tables_without_the_softmax_are_complete():
     runs = {(row["way"], row["seed"]) for row in rows}
     count = len(without_softmax.IN_GRAMMAR) * len(without_softmax.SEEDS)
     assert len(rows) == len(runs) == count
+
+
+# Since 2017
+
+
+def test_each_change_since_2017_is_trained_once_for_each_seed(tmp_path, monkeypatch):
+    monkeypatch.setattr(since_2017, "TABLE", tmp_path / "since_2017.csv")
+    monkeypatch.setattr(since_2017, "TRAINED", 200)
+    monkeypatch.setattr(since_2017, "HELD_OUT", 20)
+    torch.set_default_dtype(torch.float32)
+    since_2017.sentences.cache_clear()
+    for _ in range(2):  # the second time there is nothing to do
+        since_2017.main(seeds=[1], updates=10)
+        rows = read(tmp_path / "since_2017.csv")
+        assert [row["way"] for row in rows] == list(since_2017.WAYS)
+    since_2017.sentences.cache_clear()
+    assert len({row["loss"] for row in rows}) == len(rows)
+    recorded = read(FOLDER / "since_2017.csv")
+    assert rows[0].keys() == recorded[0].keys()
+    sizes = {row["way"]: row["parameters"] for row in rows}
+    assert all(sizes[row["way"]] == row["parameters"] for row in recorded)
+
+
+def test_every_model_since_2017_has_as_many_numbers_as_that_of_2017():
+    sizes = [
+        sum(p.numel() for p in since_2017.build(way, 1).parameters())
+        for way in since_2017.WAYS
+    ]
+    assert sizes == pytest.approx([sizes[0]] * len(sizes), rel=0.01)
+
+
+def test_the_longer_sentences_since_2017_are_longer_than_those_trained_on():
+    words = {
+        name: {len(english.split()) for english, _ in pairs}
+        for name, pairs in since_2017.drawn().items()
+    }
+    assert max(words["train"] | words["short"]) == since_2017.LONGEST
+    assert min(words["longer"]) == since_2017.LONGEST + 1

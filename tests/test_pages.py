@@ -56,6 +56,13 @@ CORE = [
     "variants.patches",
     "variants.classifier",
     "variants.graphs",
+    "variants.norm",
+    "variants.gated",
+    "variants.rotary",
+    "variants.alibi",
+    "variants.grouped",
+    "variants.unplaced",
+    "variants.choices",
 ]
 # What a chapter uses without a listing: a line or two, numbers, or refusals.
 PLAIN = {
