@@ -27,7 +27,7 @@ book: ready ## execute what changed, render the pages strictly, say where they a
 test: book ## check the style, run every test and every notebook
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	$(RUN) -m pytest
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile
 
 lab: ready ## open the notebooks in JupyterLab; as root: make lab OPTIONS=--allow-root
 	@$(RUN) scripts/lab.py $(OPTIONS)

@@ -1,15 +1,16 @@
-"""Time and memory of attention with fewer pairs, beside the kernel that has them all.
+"""Time and memory of attention with fewer pairs or none, beside that with all of them.
 
     python benchmarks/attention.py
     python benchmarks/attention.py --rounds 3 --lengths 1024 4096
 
-Causal, one sentence, 4 heads of width 64, a window of 128, blocks of 64, 4 rounds of 32
-buckets with a window of 32 in each; no gradients.
-All ways run in one process on one thread, one after the other in every round. Times are
-those of the thread on the processor, so that other programs disturb them less; of each
-way the median is given, and the median over the rounds of its time divided by that of
-the kernel with ``is_causal``. Memory is the peak of what one run allocates, counted by
-the profiler; the inputs are not counted. The table is kept in
+One sentence, 4 heads of width 64, a window of 128, blocks of 64, 4 rounds of 32 buckets
+with a window of 32 in each, a Performer of 256 features, 32 landmarks; no gradients.
+Causal, but where a name says that it looks to both sides. All ways run in one process
+on one thread, one after the other in every round. Times are those of the thread on the
+processor, so that other programs disturb them less; of each way the median is given,
+and the median over the rounds of its time divided by that of the kernel that has all
+pairs, with ``is_causal`` or to both sides. Memory is the peak of what one run
+allocates, counted by the profiler; the inputs are not counted. The table is kept in
 ``experiments/attention_pairs.csv``, which chapters 22 and 23 draw.
 """
 
@@ -28,15 +29,18 @@ from transformer_lib.files import write_csv
 from transformer_lib.variants import (
     block_attention,
     hashed_attention,
+    linear_attention,
+    nystrom_attention,
+    performer_attention,
     window_attention,
     window_mask,
 )
 
 TABLE = Path(__file__).resolve().parents[1] / "experiments/attention_pairs.csv"
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
-HEADS, D_K, WIDTH, BLOCK = 4, 64, 128, 64
-BUCKETS, ROUNDS = 32, 4
-FUSED = "all pairs"
+HEADS, D_K, WIDTH, BLOCK, FEATURES = 4, 64, 128, 64, 256
+BUCKETS, ROUNDS, LANDMARKS = 32, 4, 32
+FUSED, BOTH_SIDES = "all pairs", ", both sides"
 
 
 def ways(length: int) -> dict[str, Callable[[], Tensor]]:
@@ -46,12 +50,21 @@ def ways(length: int) -> dict[str, Callable[[], Tensor]]:
     window = window_attention(WIDTH, causal=True)
     blocks = block_attention(BLOCK, near=1, num_global=1, num_random=1, causal=True)
     hashed = hashed_attention(BUCKETS, ROUNDS, WIDTH // ROUNDS, causal=True)
+    linear = linear_attention(causal=True)
+    performer = performer_attention(FEATURES, seed=1, causal=True)
+    linear_both = linear_attention(causal=False)
+    landmarks = nystrom_attention(LANDMARKS)
     return {
         FUSED: lambda: F.scaled_dot_product_attention(*heads, is_causal=True),
         "window as a mask": lambda: F.scaled_dot_product_attention(*heads, band),
         "window by chunks": lambda: window(*heads),
         "near, global and random blocks": lambda: blocks(*heads),
         "buckets": lambda: hashed(*heads),
+        "linear by chunks": lambda: linear(*heads),
+        "Performer": lambda: performer(*heads),
+        FUSED + BOTH_SIDES: lambda: F.scaled_dot_product_attention(*heads),
+        "linear" + BOTH_SIDES: lambda: linear_both(*heads),
+        "landmarks" + BOTH_SIDES: lambda: landmarks(*heads),
     }
 
 
@@ -69,7 +82,8 @@ def compare(length: int, rounds: int) -> list[dict[str, object]]:
                 times[name].append(1000 * (time.thread_time() - start) / repeats)
     rows = []
     for name, run in runs.items():
-        pairs = zip(times[name], times[FUSED], strict=True)
+        fused = FUSED + BOTH_SIDES if name.endswith(BOTH_SIDES) else FUSED
+        pairs = zip(times[name], times[fused], strict=True)
         rows.append(
             {
                 "length": length,

@@ -19,19 +19,22 @@ from transformer_lib.encoder import Encoder, EncoderLayer
 from transformer_lib.positions import PositionalEncoding
 from transformer_lib.variants.classifier import Classifier
 from transformer_lib.variants.graphs import GraphAttention, edge_mask
-from transformer_lib.variants.patches import PatchEmbedding
+from transformer_lib.variants.patches import PatchEmbedding, cut_into_patches
 
 TABLE = Path(__file__).with_suffix(".csv")
 D_MODEL, HEADS, POINTS, CLOUDS = 32, 4, 32, 1000
 LEADERS = [0, 33]
+SHUFFLED = torch.randperm(16, generator=torch.Generator().manual_seed(3))
 
 
-def make_encoder(num_layers: int = 2) -> Encoder:
+def make_encoder(
+    d_model: int = D_MODEL, num_heads: int = HEADS, num_layers: int = 2
+) -> Encoder:
+    sizes = d_model, num_heads, 2 * d_model
     layers = [
-        EncoderLayer(D_MODEL, HEADS, 2 * D_MODEL, dropout=0.0, norm_first=True)
-        for _ in range(num_layers)
+        EncoderLayer(*sizes, dropout=0.0, norm_first=True) for _ in range(num_layers)
     ]
-    return Encoder(layers, nn.LayerNorm(D_MODEL))
+    return Encoder(layers, nn.LayerNorm(d_model))
 
 
 def fit(
@@ -72,8 +75,18 @@ def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return pictures[learn], labels[learn], pictures[ask], labels[ask]
 
 
-def read_digits(size: int, positions: bool) -> tuple[int, int]:
+def shuffle(pictures: Tensor) -> Tensor:
+    """Lay the patches of every picture out in another order, the same for all."""
+    patches = cut_into_patches(pictures, 2)[:, SHUFFLED]
+    return F.fold(patches.mT, (8, 8), kernel_size=2, stride=2)
+
+
+def read_digits(
+    size: int, positions: bool = True, shuffled: bool = False
+) -> tuple[int, int]:
     x, labels, asked, answers = digits()
+    if shuffled:
+        x, asked = shuffle(x), shuffle(asked)
     embed = nn.Sequential(PatchEmbedding(size, 1, D_MODEL))
     if positions:
         embed.append(PositionalEncoding(D_MODEL, (8 // size) ** 2, "learned"))
@@ -141,17 +154,23 @@ class Club(nn.Module):
         return self.output(self.gather(self.members, mask))[0]
 
 
-def read_club(layers: int, masked: bool = True, residual: bool = False):
+class WithResidual(GraphAttention):
+    """The same layers, and beside each its input is handed on."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        for number, layer in enumerate(self.layers):
+            x = x if number == 0 else F.elu(x)
+            x = x + layer(x, x, x, mask)
+        return x
+
+
+def read_club(
+    kind: Callable[[int, int, int], nn.Module], layers: int, masked: bool = True
+) -> tuple[int, int]:
     graph = networkx.karate_club_graph()
     sides = torch.tensor([int(graph.nodes[i]["club"] != "Mr. Hi") for i in graph])
     mask = edge_mask(graph.edges, 34) if masked else None
-    gather = GraphAttention(16, 2, layers)
-    if residual:
-        whole = [
-            EncoderLayer(16, 2, 32, dropout=0.0, norm_first=True) for _ in range(layers)
-        ]
-        gather = Encoder(whole, nn.LayerNorm(16))
-    model = Club(gather)
+    model = Club(kind(16, 2, layers))
     optimiser = torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.01)
     for _ in range(100):
         loss = F.cross_entropy(model(mask)[LEADERS], sides[LEADERS])
@@ -163,6 +182,7 @@ def read_club(layers: int, masked: bool = True, residual: bool = False):
 
 
 def shortest_paths() -> tuple[int, int]:
+    """Choose the nearer leader; who is as near to both goes with the teacher."""
     graph = networkx.karate_club_graph()
     sides = [int(graph.nodes[i]["club"] != "Mr. Hi") for i in graph]
     first, second = (
@@ -174,28 +194,30 @@ def shortest_paths() -> tuple[int, int]:
 
 RUNS: dict[tuple[str, str], tuple[Callable, int]] = {
     ("digits", "SVC"): (svc, 1),
-    ("digits", "patches of 2"): (partial(read_digits, 2, True), 5),
+    ("digits", "patches of 2"): (partial(read_digits, 2), 5),
     ("digits", "patches of 2, no positions"): (partial(read_digits, 2, False), 5),
-    ("digits", "patches of 4"): (partial(read_digits, 4, True), 5),
-    ("clouds", "attention"): (partial(read_clouds, "attention"), 3),
-    ("clouds", "attention and positions"): (
-        partial(read_clouds, "attention and positions"),
-        3,
-    ),
-    ("clouds", "deep set, mean"): (partial(read_clouds, "deep set, mean"), 3),
-    ("clouds", "deep set, largest"): (partial(read_clouds, "deep set, largest"), 3),
+    ("digits", "patches of 4"): (partial(read_digits, 4), 5),
+    ("shuffled", "patches of 2"): (partial(read_digits, 2, shuffled=True), 5),
+    **{
+        ("clouds", kind): (partial(read_clouds, kind), 5)
+        for kind in (
+            "attention",
+            "attention and positions",
+            "deep set, mean",
+            "deep set, largest",
+        )
+    },
     ("club", "shortest paths"): (shortest_paths, 1),
-    ("club", "edges, 2 layers"): (partial(read_club, 2), 10),
-    ("club", "edges, 3 layers"): (partial(read_club, 3), 10),
-    ("club", "no mask, 3 layers"): (partial(read_club, 3, masked=False), 10),
-    ("club", "edges, 2 layers with residuals"): (
-        partial(read_club, 2, residual=True),
-        10,
-    ),
-    ("club", "edges, 3 layers with residuals"): (
-        partial(read_club, 3, residual=True),
-        10,
-    ),
+    **{
+        ("club", f"{name}, {layers} layers"): (partial(read_club, kind, layers), 20)
+        for name, kind in (
+            ("edges", GraphAttention),
+            ("edges and residuals", WithResidual),
+            ("edges, whole encoder", make_encoder),
+        )
+        for layers in (2, 3)
+    },
+    ("club", "no mask, 3 layers"): (partial(read_club, GraphAttention, 3, False), 10),
 }
 
 

@@ -1,6 +1,7 @@
 """Any choices of other families together: one model, on all of its ways."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -16,7 +17,16 @@ from transformer_lib.fast_decoder import FastDecoder, unknown
 from transformer_lib.inspection import record_attention
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer
-from transformer_lib.variants import use_attention, window_attention
+from transformer_lib.variants import (
+    alibi_attention,
+    block_attention,
+    full_attention,
+    hashed_attention,
+    linear_attention,
+    performer_attention,
+    use_attention,
+    window_attention,
+)
 from transformer_lib.variants.choices import NORMS, POSITIONS
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
@@ -40,7 +50,15 @@ def families(draw, has_source=None):
         norm=draw(st.sampled_from(NORMS)),
         gated=draw(st.booleans()),
         scale_embeddings=draw(st.booleans()),
+        d_k=draw(st.sampled_from([None, 2, 6])),
     )
+
+
+def step_by_step(model, memory, mask, tgt):
+    """The logits of a decoder that is given one token after another."""
+    cache = model.new_cache()
+    steps = [model.decode(tgt[:, [t]], memory, mask, cache) for t in range(tgt.size(1))]
+    return torch.cat(steps, dim=1)
 
 
 @examples(25, 2_000)
@@ -59,11 +77,7 @@ def test_nothing_looks_ahead_and_a_cache_changes_nothing(drawn, data):
     assert_close(after[:, :at], whole[:, :at], **same)
     real = (tgt != config.pad_id).all(dim=1)  # a cache is never given padding
     if real.all():
-        cache = model.new_cache()
-        steps = [
-            model.decode(tgt[:, [t]], memory, mask, cache) for t in range(tgt.size(1))
-        ]
-        assert_close(torch.cat(steps, dim=1), whole, **same)
+        assert_close(step_by_step(model, memory, mask, tgt), whole, **same)
 
 
 @examples(15, 1_000)
@@ -115,3 +129,47 @@ def test_a_window_as_wide_as_the_text_changes_nothing(drawn, width):
         assert_close(found, expected, **same)
     assert_close(found[:, :width], expected[:, :width], **same)
     assert isinstance(model, Transformer)
+
+
+KINDS = {
+    "alibi": alibi_attention,
+    "blocks": lambda heads, causal: block_attention(1, causal=causal),
+    "buckets": lambda heads, causal: hashed_attention(4, 2, 3, causal=causal),
+    "full": lambda heads, causal: full_attention(causal=causal),
+    "linear": lambda heads, causal: linear_attention(causal=causal),
+    "performer": lambda heads, causal: performer_attention(7, 1, causal=causal),
+    "window": lambda heads, causal: window_attention(2, causal=causal),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(6, 500)
+@given(models_and_sentences(families()))
+def test_with_any_variant_it_learns_and_is_recorded_and_cached(kind, drawn):
+    model, src, tgt = drawn
+    config, memory, mask = model.config, None, None
+    if config.positions == "alibi":  # which makes way for itself alone
+        kind = "alibi"
+    make = partial(KINDS[kind], config.num_heads)
+    use_attention(model, decoder=make(causal=True))
+    if src is not None:
+        use_attention(model, encoder=make(causal=False))
+        use_attention(model, cross=full_attention(causal=False))
+    model.train()
+    if config.attention_dropout > 0 and not make(causal=True).drops:
+        with pytest.raises(ValueError, match=r"dropout must be 0 with \w+"):
+            model(src, tgt)
+        model.eval()
+    model(src, tgt).square().sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    model.eval()
+    with torch.inference_mode():
+        whole = model(src, tgt)
+        with record_attention(model) as maps:
+            assert_close(model(src, tgt), whole, **same)
+        assert len(maps) == (1 if src is None else 3) * config.num_layers
+        if src is not None:
+            memory, mask = model.encode(src[:1]), padding_mask(src[:1], config.pad_id)
+        first = tgt[:1, : (tgt[0] != config.pad_id).sum()]
+        steps = step_by_step(model, memory, mask, first)
+        assert_close(steps, whole[:1, : first.size(1)], **same)

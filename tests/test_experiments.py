@@ -26,8 +26,10 @@ import multi30k_side_by_side as side_by_side  # noqa: E402
 import one_stack  # noqa: E402
 import precision  # noqa: E402
 import silence  # noqa: E402
+import since_2017  # noqa: E402
 import sparse_times  # noqa: E402
 import toys  # noqa: E402
+import without_softmax  # noqa: E402
 from tables import add, read  # noqa: E402
 
 B, H, T, S, D_K = 2, 3, 5, 7, 11
@@ -564,3 +566,74 @@ def test_the_table_of_few_labels_is_complete():
     count = len(one_stack.STARTS) * len(one_stack.LABELS) * len(one_stack.RATES)
     assert len(rows) == len(runs) == count * one_stack.SEEDS
     assert {row["of"] for row in rows} == {str(one_stack.ASKED)}
+
+
+# Without the softmax
+
+
+def test_the_number_wanted_is_the_one_told_of_the_name_that_is_asked_for():
+    tokens, wanted = without_softmax.texts(B, 6, torch.Generator().manual_seed(1))
+    first, numbers = without_softmax.FIRST, without_softmax.NUMBERS
+    for text, answers in zip(tokens.tolist(), wanted.tolist(), strict=True):
+        told = [divmod(token - first, numbers) for token in text[:6]]
+        asked = [token - first - without_softmax.NAMES * numbers for token in text[6:]]
+        assert len(dict(told)) == 6  # every name once
+        assert [dict(told)[name] for name in asked] == answers
+
+
+@pytest.mark.parametrize("way", without_softmax.WAYS)
+def test_a_reader_with_any_attention_learns_and_is_judged(way):
+    torch.set_default_dtype(torch.float32)
+    reader = without_softmax.train(way, 4, seed=1, updates=3)
+    assert 0 < without_softmax.found(reader, 4, count=50) < 1
+    layer = reader.model.encoder.layers[0].self_attention
+    assert layer.attend is without_softmax.WAYS[way]
+
+
+def test_the_tables_without_the_softmax_are_complete():
+    rows = read(without_softmax.TABLE)
+    runs = {(row["way"], row["pairs"], row["seed"]) for row in rows}
+    count = len(without_softmax.WAYS) * len(without_softmax.PAIRS)
+    assert len(rows) == len(runs) == count * len(without_softmax.SEEDS)
+    rows = read(without_softmax.GRAMMAR)
+    runs = {(row["way"], row["seed"]) for row in rows}
+    count = len(without_softmax.IN_GRAMMAR) * len(without_softmax.SEEDS)
+    assert len(rows) == len(runs) == count
+
+
+# Since 2017
+
+
+def test_each_change_since_2017_is_trained_once_for_each_seed(tmp_path, monkeypatch):
+    monkeypatch.setattr(since_2017, "TABLE", tmp_path / "since_2017.csv")
+    monkeypatch.setattr(since_2017, "TRAINED", 200)
+    monkeypatch.setattr(since_2017, "HELD_OUT", 20)
+    torch.set_default_dtype(torch.float32)
+    since_2017.sentences.cache_clear()
+    for _ in range(2):  # the second time there is nothing to do
+        since_2017.main(seeds=[1], updates=10)
+        rows = read(tmp_path / "since_2017.csv")
+        assert [row["way"] for row in rows] == list(since_2017.WAYS)
+    since_2017.sentences.cache_clear()
+    assert len({row["loss"] for row in rows}) == len(rows)
+    recorded = read(FOLDER / "since_2017.csv")
+    assert rows[0].keys() == recorded[0].keys()
+    sizes = {row["way"]: row["parameters"] for row in rows}
+    assert all(sizes[row["way"]] == row["parameters"] for row in recorded)
+
+
+def test_every_model_since_2017_has_as_many_numbers_as_that_of_2017():
+    sizes = [
+        sum(p.numel() for p in since_2017.build(way, 1).parameters())
+        for way in since_2017.WAYS
+    ]
+    assert sizes == pytest.approx([sizes[0]] * len(sizes), rel=0.01)
+
+
+def test_the_longer_sentences_since_2017_are_longer_than_those_trained_on():
+    words = {
+        name: {len(english.split()) for english, _ in pairs}
+        for name, pairs in since_2017.drawn().items()
+    }
+    assert max(words["train"] | words["short"]) == since_2017.LONGEST
+    assert min(words["longer"]) == since_2017.LONGEST + 1

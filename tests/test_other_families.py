@@ -3,32 +3,77 @@
 Those are built from a configuration, offline, with random weights.
 """
 
+import math
+
 import pytest
 import torch
+from torch.nn import functional as F
 from torch.testing import assert_close
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MarianConfig,
+    MarianMTModel,
+    MistralConfig,
+    MistralForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.variants import Variant, use_attention, window_attention
+from transformer_lib.variants.encoder_alone import EncoderAlone
+from transformer_lib.variants.full import past
 
-VOCAB, D_MODEL, HEADS, D_FF, LAYERS, MAX_LEN, EPS = 31, 24, 4, 40, 2, 19, 1e-6
+VOCAB, D_MODEL, HEADS, D_FF, LAYERS, MAX_LEN, PAD = 31, 24, 4, 40, 2, 19, 0
+EPS = 0.01  # large, or another would hide in the bounds
+exactly = {"rtol": 1e-10, "atol": 1e-10}
+as_float32 = {"rtol": 1e-5, "atol": 1e-5}  # theirs computes some of it in float32
 
 
 def sizes(**choices):
-    """A decoder alone, pre-norm, without dropout, whose PAD is not in the text."""
+    """A model without dropout; a decoder alone, pre-norm, if not told otherwise."""
     return TransformerConfig(
-        src_vocab_size=None,
-        tgt_vocab_size=VOCAB,
-        d_model=D_MODEL,
-        num_heads=HEADS,
-        d_ff=D_FF,
-        num_layers=LAYERS,
-        dropout=0.0,
-        norm_first=True,
-        norm_eps=EPS,
-        max_len=MAX_LEN,
-        scale_embeddings=False,
-        **choices,
+        **{
+            "src_vocab_size": None,
+            "tgt_vocab_size": VOCAB,
+            "d_model": D_MODEL,
+            "num_heads": HEADS,
+            "d_ff": D_FF,
+            "num_layers": LAYERS,
+            "dropout": 0.0,
+            "norm_first": True,
+            "norm_eps": EPS,
+            "max_len": MAX_LEN,
+            "scale_embeddings": False,
+            **choices,
+        }
     )
+
+
+def at_random(theirs):
+    """A model of theirs whose every weight does something, and its weights."""
+    theirs = theirs.double().eval()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            if parameter.requires_grad:  # positions that are not learned stay
+                parameter.normal_(std=0.3)  # gains, too: one of 1 would hide a fault
+    return theirs, theirs.state_dict()
+
+
+def carry(given, theirs, ours, pieces):
+    """Give what one stack of theirs has in its layers the names of ours."""
+    return {
+        f"{ours}.layers.{layer}.{mine}.{kind}": given[name]
+        for layer in range(LAYERS)
+        for piece, mine in pieces.items()
+        for kind in ("weight", "bias")
+        if (name := f"{theirs}.{layer}.{piece}.{kind}") in given
+    }
 
 
 def fill(model, weights):
@@ -37,46 +82,52 @@ def fill(model, weights):
     assert parameters.keys() == weights.keys()
     with torch.no_grad():
         for name, parameter in parameters.items():
+            assert parameter.shape == weights[name].shape, name
             parameter.copy_(weights[name])
 
 
-def random_ids():
-    return torch.randint(1, VOCAB, (3, 17), generator=torch.Generator().manual_seed(1))
+def random_ids(length=17):
+    generator = torch.Generator().manual_seed(length)
+    return torch.randint(1, VOCAB, (3, length), generator=generator)
 
 
-@pytest.mark.parametrize("key_heads", [4, 2, 1])
-def test_the_choices_of_llama_compute_what_llama_computes(key_heads):
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=D_MODEL,
-        intermediate_size=D_FF,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        num_key_value_heads=key_heads,
-        max_position_embeddings=MAX_LEN,
-        rms_norm_eps=EPS,
-        tie_word_embeddings=False,
+def padded_ids():
+    ids = random_ids(13)
+    ids[1, 8:] = ids[2, 3:] = PAD
+    return ids
+
+
+# -- A decoder alone -------------------------------------------------------------------
+
+
+def like_llama(model, config, **choices):
+    """A model of theirs, and ours with the choices of Llama and the same weights."""
+    theirs, given = at_random(
+        model(
+            config(
+                vocab_size=VOCAB,
+                hidden_size=D_MODEL,
+                intermediate_size=D_FF,
+                num_hidden_layers=LAYERS,
+                num_attention_heads=HEADS,
+                max_position_embeddings=MAX_LEN,
+                rms_norm_eps=EPS,
+                tie_word_embeddings=False,
+                **choices,
+            )
+        )
     )
-    theirs = LlamaForCausalLM(config).double().eval()
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.normal_(std=0.3)  # gains, too: one of 1 would hide a fault
-    choices = sizes(
-        norm="rms",
-        gated=True,
-        activation="silu",
-        positions="rotary",
-        num_key_heads=key_heads,
-        bias=False,
-    )
-    ours = Transformer(choices).eval()
-    given = theirs.state_dict()
-    weights = {
-        "tgt_embedding.table.weight": given["model.embed_tokens.weight"],
-        "decoder.norm.weight": given["model.norm.weight"],
-        "output.weight": given["lm_head.weight"],
-    }
+    ours = Transformer(
+        sizes(
+            norm="rms",
+            gated=True,
+            activation="silu",
+            positions="rotary",
+            num_key_heads=choices["num_key_value_heads"],
+            d_k=choices.get("head_dim"),
+            bias=False,
+        )
+    ).eval()
     pieces = {
         "self_attn.q_proj": "self_attention.w_q",
         "self_attn.k_proj": "self_attention.w_k",
@@ -88,19 +139,43 @@ def test_the_choices_of_llama_compute_what_llama_computes(key_heads):
         "input_layernorm": "self_attention_residual.norm",
         "post_attention_layernorm": "feed_forward_residual.norm",
     }
-    for layer in range(LAYERS):
-        for name, mine in pieces.items():
-            weight = given[f"model.layers.{layer}.{name}.weight"]
-            weights[f"decoder.layers.{layer}.{mine}.weight"] = weight
-    fill(ours, weights)
+    weights = {
+        "tgt_embedding.table.weight": given["model.embed_tokens.weight"],
+        "decoder.norm.weight": given["model.norm.weight"],
+        "output.weight": given["lm_head.weight"],
+    }
+    fill(ours, weights | carry(given, "model.layers", "decoder", pieces))
+    return theirs, ours
+
+
+@pytest.mark.parametrize("key_heads", [4, 2, 1])
+def test_the_choices_of_llama_compute_what_llama_computes(key_heads):
+    theirs, ours = like_llama(
+        LlamaForCausalLM, LlamaConfig, num_key_value_heads=key_heads
+    )
     ids = random_ids()
     with torch.inference_mode():
         # Their norm and their angles are float32 whatever the model is.
-        assert_close(ours.decode(ids), theirs(ids).logits, rtol=1e-4, atol=1e-4)
+        assert_close(ours.decode(ids), theirs(ids).logits, **as_float32)
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_with_a_window_besides_they_compute_what_mistral_computes(width):
+    theirs, ours = like_llama(
+        MistralForCausalLM,
+        MistralConfig,
+        num_key_value_heads=2,
+        head_dim=10,
+        sliding_window=width,
+    )
+    use_attention(ours, decoder=window_attention(width, causal=True))
+    ids = random_ids()
+    with torch.inference_mode():
+        # Norm and angles as in Llama.
+        assert_close(ours.decode(ids), theirs(ids).logits, **as_float32)
 
 
 def test_the_choices_of_gpt_2_compute_what_gpt_2_computes():
-    torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=VOCAB,
         n_positions=MAX_LEN,
@@ -112,40 +187,232 @@ def test_the_choices_of_gpt_2_compute_what_gpt_2_computes():
         bos_token_id=1,
         eos_token_id=2,
     )
-    theirs = GPT2LMHeadModel(config).double().eval()
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.normal_(std=0.3)
+    theirs, given = at_random(GPT2LMHeadModel(config))
     choices = sizes(activation="gelu_tanh", positions="learned", tie_output=True)
     ours = Transformer(choices).eval()
-    given = theirs.state_dict()
     weights = {
         "tgt_embedding.table.weight": given["transformer.wte.weight"],
         "tgt_positions.table": given["transformer.wpe.weight"],
         "decoder.norm.weight": given["transformer.ln_f.weight"],
         "decoder.norm.bias": given["transformer.ln_f.bias"],
     }
-    for layer in range(LAYERS):
-        theirs_at, ours_at = f"transformer.h.{layer}.", f"decoder.layers.{layer}."
-        for kind in ("weight", "bias"):
-            # A "Conv1D" is a Linear that keeps its matrix turned.
-            parts = given[f"{theirs_at}attn.c_attn.{kind}"].chunk(3, dim=-1)
-            for name, part in zip(("w_q", "w_k", "w_v"), parts, strict=True):
-                weights[f"{ours_at}self_attention.{name}.{kind}"] = part.t()
-            for name, mine in {
-                "attn.c_proj": "self_attention.w_o",
-                "mlp.c_fc": "feed_forward.w_1",
-                "mlp.c_proj": "feed_forward.w_2",
-            }.items():
-                part = given[f"{theirs_at}{name}.{kind}"]
-                weights[f"{ours_at}{mine}.{kind}"] = part.t()
-            for name, mine in {
-                "ln_1": "self_attention",
-                "ln_2": "feed_forward",
-            }.items():
-                weight = given[f"{theirs_at}{name}.{kind}"]
-                weights[f"{ours_at}{mine}_residual.norm.{kind}"] = weight
-    fill(ours, weights)
+    for name in list(given):
+        if ".c_" in name:  # a "Conv1D" is a Linear that keeps its matrix turned
+            given[name] = given[name].t()
+        if "c_attn" in name:
+            for part, rows in zip("qkv", given[name].chunk(3), strict=True):
+                given[name.replace("c_attn", part)] = rows
+    pieces = {
+        "attn.q": "self_attention.w_q",
+        "attn.k": "self_attention.w_k",
+        "attn.v": "self_attention.w_v",
+        "attn.c_proj": "self_attention.w_o",
+        "mlp.c_fc": "feed_forward.w_1",
+        "mlp.c_proj": "feed_forward.w_2",
+        "ln_1": "self_attention_residual.norm",
+        "ln_2": "feed_forward_residual.norm",
+    }
+    fill(ours, weights | carry(given, "transformer.h", "decoder", pieces))
     ids = random_ids()
     with torch.inference_mode():
-        assert_close(ours.decode(ids), theirs(ids).logits, rtol=1e-10, atol=1e-10)
+        assert_close(ours.decode(ids), theirs(ids).logits, **exactly)
+
+
+# -- An encoder alone ------------------------------------------------------------------
+
+
+def test_behind_its_first_norm_bert_is_our_encoder_alone():
+    """Ours has no norm between the embeddings and the layers: theirs is put there."""
+    config = BertConfig(
+        vocab_size=VOCAB,
+        hidden_size=D_MODEL,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=D_FF,
+        max_position_embeddings=MAX_LEN,
+    )
+    theirs, given = at_random(BertModel(config, add_pooling_layer=False))
+    choices = sizes(
+        src_vocab_size=VOCAB,
+        tgt_vocab_size=None,
+        norm_first=False,
+        norm_eps=1e-12,
+        activation="gelu",
+        positions="learned",
+        tie_output=True,
+    )
+    ours = EncoderAlone(choices).eval()
+    pieces = {
+        "attention.self.query": "self_attention.w_q",
+        "attention.self.key": "self_attention.w_k",
+        "attention.self.value": "self_attention.w_v",
+        "attention.output.dense": "self_attention.w_o",
+        "attention.output.LayerNorm": "self_attention_residual.norm",
+        "intermediate.dense": "feed_forward.w_1",
+        "output.dense": "feed_forward.w_2",
+        "output.LayerNorm": "feed_forward_residual.norm",
+    }
+    # All words are of the first of two sentences.
+    first = given["embeddings.token_type_embeddings.weight"][0]
+    weights = {
+        "src_embedding.table.weight": given["embeddings.word_embeddings.weight"],
+        "src_positions.table": given["embeddings.position_embeddings.weight"] + first,
+    }
+    fill(ours, weights | carry(given, "encoder.layer", "encoder", pieces))
+    norm = theirs.embeddings.LayerNorm
+    ours.src_positions.register_forward_hook(lambda _, inputs, x: norm(x))
+    ids = padded_ids()
+    real = ids != PAD
+    with torch.inference_mode():
+        expected = theirs(ids, attention_mask=real.long()).last_hidden_state
+        assert_close(ours.encode(ids)[real], expected[real], **exactly)
+
+
+# -- Both ------------------------------------------------------------------------------
+
+
+def relative_attention(bias, causal):
+    """T5's: what is learned for each distance and head is added to the scores."""
+
+    def attend(query, key, value, padding, dropout):
+        t, s = query.size(2), key.size(2)
+        mask = past(query, key, padding) if causal else padding
+        added = bias[:, :, s - t : s, :s].masked_fill(~mask, -math.inf)
+        return F.scaled_dot_product_attention(query, key, value, added, dropout)
+
+    return Variant(name="relative_attention", causal=causal, compute=attend)
+
+
+def t5_pieces(*kinds):
+    """What the sublayers of one of their layers are called here, in their order."""
+    ours = {
+        "SelfAttention": "self_attention",
+        "EncDecAttention": "cross_attention",
+        "DenseReluDense": "feed_forward",
+    }
+    matrices = {"q": "w_q", "k": "w_k", "v": "w_v", "o": "w_o"}
+    matrices |= {"wi_0": "w_1", "wi_1": "w_3", "wo": "w_2"}
+    pieces = {}
+    for number, kind in enumerate(kinds):
+        pieces[f"layer.{number}.layer_norm"] = f"{ours[kind]}_residual.norm"
+        for theirs, mine in matrices.items():
+            pieces[f"layer.{number}.{kind}.{theirs}"] = f"{ours[kind]}.{mine}"
+    return pieces
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_the_choices_of_t5_with_its_distances_compute_what_t5_computes(scaled):
+    d_k = 5
+    config = T5Config(
+        vocab_size=VOCAB,
+        d_model=D_MODEL,
+        d_kv=d_k,
+        d_ff=D_FF,
+        num_layers=LAYERS,
+        num_heads=HEADS,
+        layer_norm_epsilon=EPS,
+        feed_forward_proj="gated-gelu",
+        tie_word_embeddings=scaled,  # they are tied in any case
+    )
+    theirs, given = at_random(T5ForConditionalGeneration(config))
+    choices = sizes(
+        src_vocab_size=VOCAB,
+        d_k=d_k,
+        bias=False,
+        norm="rms",
+        gated=True,
+        activation="gelu_tanh",
+        positions="none",
+        share_embeddings=True,
+        tie_output=True,
+    )
+    ours = Transformer(choices).eval()
+    weights = {
+        "src_embedding.table.weight": given["shared.weight"],
+        "encoder.norm.weight": given["encoder.final_layer_norm.weight"],
+        "decoder.norm.weight": given["decoder.final_layer_norm.weight"],
+    }
+    kinds = ["SelfAttention", "DenseReluDense"]
+    weights |= carry(given, "encoder.block", "encoder", t5_pieces(*kinds))
+    kinds.insert(1, "EncDecAttention")
+    weights |= carry(given, "decoder.block", "decoder", t5_pieces(*kinds))
+    for name in weights:
+        if "w_q" in name:  # theirs does not divide by the root of d_k
+            weights[name] = weights[name] * d_k**0.5
+    if scaled:
+        weights["decoder.norm.weight"] = weights["decoder.norm.weight"] / D_MODEL**0.5
+    fill(ours, weights)
+    for stack in ("encoder", "decoder"):  # the first layer's distances are for all
+        attention = getattr(theirs, stack).block[0].layer[0].SelfAttention
+        bias = attention.compute_bias(MAX_LEN, MAX_LEN).detach()
+        variant = relative_attention(bias, causal=stack == "decoder")
+        use_attention(ours, **{stack: variant})
+    src, tgt = padded_ids(), random_ids()
+    with torch.inference_mode():
+        expected = theirs(
+            src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt
+        ).logits
+        # Their norm is float32 whatever the model is.
+        assert_close(ours(src, tgt), expected, **as_float32)
+
+
+def test_the_model_of_the_book_computes_what_marian_computes():
+    """Marian's features stand in another order: sines before cosines."""
+    config = MarianConfig(
+        vocab_size=VOCAB,
+        d_model=D_MODEL,
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS,
+        encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS,
+        encoder_ffn_dim=D_FF,
+        decoder_ffn_dim=D_FF,
+        activation_function="swish",
+        scale_embedding=True,
+        max_position_embeddings=MAX_LEN,
+        pad_token_id=PAD,
+        decoder_start_token_id=PAD,
+    )
+    theirs, given = at_random(MarianMTModel(config))
+    theirs.final_logits_bias.normal_()
+    choices = TransformerConfig.base(
+        VOCAB,
+        d_model=D_MODEL,
+        num_heads=HEADS,
+        d_ff=D_FF,
+        num_layers=LAYERS,
+        activation="silu",
+        output_bias=True,
+        max_len=MAX_LEN,
+    )
+    ours = Transformer(choices).eval()
+    pieces = {
+        "self_attn_layer_norm": "self_attention_residual.norm",
+        "encoder_attn_layer_norm": "cross_attention_residual.norm",
+        "final_layer_norm": "feed_forward_residual.norm",
+        "fc1": "feed_forward.w_1",
+        "fc2": "feed_forward.w_2",
+    }
+    for name in ("q", "k", "v", "out"):
+        for kind, mine in {"self": "self", "encoder": "cross"}.items():
+            pieces[f"{kind}_attn.{name}_proj"] = f"{mine}_attention.w_{name[0]}"
+    weights = {
+        "src_embedding.table.weight": given["model.shared.weight"],
+        "output.bias": given["final_logits_bias"][0],
+    }
+    for stack in ("encoder", "decoder"):
+        weights |= carry(given, f"model.{stack}.layers", stack, pieces)
+    order = torch.arange(D_MODEL).view(2, -1).t().flatten()  # sine, cosine, sine ...
+    for name, weight in weights.items():
+        part = name.split(".")[-2]
+        if part in ("w_o", "w_2", "norm"):  # write features
+            weights[name] = weight[order]
+        elif name.endswith("weight"):  # read them; a row of the table is both
+            weights[name] = weight[:, order]
+    fill(ours, weights)
+    src, tgt = padded_ids(), random_ids()
+    with torch.inference_mode():
+        expected = theirs(
+            src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt
+        ).logits
+        assert_close(ours(src, tgt), expected, **exactly)

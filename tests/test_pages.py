@@ -47,15 +47,33 @@ CORE = [
     "variants.window",
     "variants.blocks",
     "variants.hashed",
+    "variants.linear",
+    "variants.performer",
+    "variants.nystrom",
     "variants.encoder_alone",
     "variants.decoder_alone",
     "variants.masked_tokens",
     "variants.patches",
     "variants.classifier",
     "variants.graphs",
+    "variants.norm",
+    "variants.gated",
+    "variants.rotary",
+    "variants.alibi",
+    "variants.grouped",
+    "variants.unplaced",
+    "variants.choices",
 ]
 # What a chapter uses without a listing: a line or two, numbers, or refusals.
 PLAIN = {
+    "transformer_lib.variants.linear": (
+        "elu_features",
+        "not_zero",
+        "weigh_by_features",
+        "without_hidden",
+    ),
+    "transformer_lib.variants.nystrom": ("nystrom_attention", "weigh_by_landmarks"),
+    "transformer_lib.variants.performer": ("performer_attention",),
     "transformer_lib.distributed": (
         "processes",
         "rank",

@@ -25,6 +25,8 @@ from transformer_lib.pruning import (
     shrink,
 )
 from transformer_lib.training import evaluate
+from transformer_lib.variants import alibi_attention
+from transformer_lib.variants.rotary import RotaryAttention
 
 CONFIG = TransformerConfig(
     src_vocab_size=17,
@@ -179,6 +181,24 @@ def test_heads_that_share_their_keys_are_refused():
     attention = MultiHeadAttention(6, 3)
     attention.w_k = nn.Linear(6, 2)
     with pytest.raises(ValueError, match="as wide as w_q to remove heads, got 2 and 6"):
+        remove_heads(attention, [0])
+
+
+def test_rotary_attention_with_keys_for_each_head_may_lose_heads():
+    attention = RotaryAttention(12, 3, 3, max_len=7).double()
+    x = torch.randn(2, 7, 12, dtype=torch.float64)
+    expected = silenced(attention, [1])(x, x, x)
+    remove_heads(attention, [1])
+    assert_close(attention(x, x, x), expected)
+
+
+def test_heads_that_have_a_slope_each_are_refused():
+    attention = MultiHeadAttention(6, 3)
+    attention.attend = alibi_attention(3, causal=False)
+    remove_heads(attention, [])
+    with pytest.raises(
+        ValueError, match=r"remove some, got alibi_attention\(3, causal"
+    ):
         remove_heads(attention, [0])
 
 

@@ -321,6 +321,7 @@ def test_a_decoder_alone_may_have_a_window(tokens):
         ({"cross": ALL}, ValueError, r"able to cross-attend, got window_attention\(3"),
         ({"decoder": [BACK] * 3}, ValueError, "for each layer, got 3 and 2"),
         ({"encoder": [ALL, uniform]}, TypeError, "be a Variant, got a function"),
+        ({"encoder": uniform}, TypeError, "encoder must be a Variant, got a function"),
     ],
 )
 def test_a_variant_in_the_wrong_place_is_refused(model, choice, kind, message):

@@ -14,6 +14,7 @@ from transformer_lib.data.batching import Batch
 from transformer_lib.feed_forward import FeedForward
 from transformer_lib.model import Transformer
 from transformer_lib.training import evaluate
+from transformer_lib.variants.grouped import GroupedAttention
 
 
 def matrices(model: Transformer) -> list[Tensor]:
@@ -137,9 +138,15 @@ def remove_heads(attention: MultiHeadAttention, heads: Sequence[int]) -> None:
         heads: Their numbers; at least one other must stay.
 
     Raises:
-        ValueError: If none would stay, or heads share their keys.
+        ValueError: If none would stay, heads share their keys, or what is attended with
+            tells the positions by head, as ALiBi does.
         IndexError: If there is no such head.
     """
+    if heads and getattr(attention.attend, "places", False):
+        raise ValueError(
+            "attention must not have its positions in its heads to remove some, "
+            f"got {attention.attend.name}"
+        )
     if attention.w_k.out_features != attention.w_q.out_features:
         raise ValueError(
             "w_k must be as wide as w_q to remove heads, "
@@ -151,6 +158,8 @@ def remove_heads(attention: MultiHeadAttention, heads: Sequence[int]) -> None:
         keep_rows(layer, kept)
     keep_columns(attention.w_o, kept)
     attention.num_heads = len(kept) // d_k
+    if isinstance(attention, GroupedAttention):  # in groups of one
+        attention.num_key_heads = attention.num_heads
 
 
 @torch.no_grad()

@@ -9,6 +9,9 @@ from transformer_lib.variants.alibi import alibi_attention
 from transformer_lib.variants.blocks import block_attention, block_mask
 from transformer_lib.variants.full import full_attention
 from transformer_lib.variants.hashed import hashed_attention, hashed_mask
+from transformer_lib.variants.linear import linear_attention
+from transformer_lib.variants.nystrom import nystrom_attention
+from transformer_lib.variants.performer import performer_attention
 from transformer_lib.variants.use import use_attention
 from transformer_lib.variants.variant import Variant
 from transformer_lib.variants.window import window_attention, window_mask
@@ -21,6 +24,9 @@ __all__ = [
     "full_attention",
     "hashed_attention",
     "hashed_mask",
+    "linear_attention",
+    "nystrom_attention",
+    "performer_attention",
     "use_attention",
     "window_attention",
     "window_mask",

@@ -58,7 +58,7 @@ def use_attention(
         if choice is None:
             continue
         layers = _layers(model, part)
-        variants = [choice] * len(layers) if isinstance(choice, Variant) else choice
+        variants = choice if isinstance(choice, Sequence) else [choice] * len(layers)
         if len(variants) != len(layers):
             raise ValueError(
                 f"{part} must hold a variant for each layer, "

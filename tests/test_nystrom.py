@@ -1,0 +1,176 @@
+import pytest
+import torch
+from torch.testing import assert_close
+from watching import largest_tensor
+
+from transformer_lib.attention import fused_attention, scaled_dot_product_attention
+from transformer_lib.masks import CausalMask
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.variants import nystrom_attention, use_attention
+from transformer_lib.variants.nystrom import cut, landmarks
+
+B, H, T, S, D_K, D_V = 2, 3, 5, 13, 7, 11
+
+
+@pytest.fixture
+def heads():
+    return (
+        torch.randn(B, H, S, D_K),
+        torch.randn(B, H, S, D_K),
+        torch.randn(B, H, S, D_V),
+    )
+
+
+@pytest.fixture
+def padding():
+    padding = torch.ones(B, 1, 1, S, dtype=torch.bool)
+    padding[0, ..., :5] = padding[1, ..., 9:] = False
+    return padding
+
+
+# -- The landmarks ---------------------------------------------------------------------
+
+
+def test_seven_positions_are_cut_into_three_runs():
+    runs = cut(None, torch.zeros(1, 1, 7, 2), 3)[0, 0].int().tolist()
+    assert runs == [[1, 1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1, 1]]
+
+
+def test_hidden_positions_are_in_no_run_and_the_others_are_shared_out():
+    padding = torch.tensor([1, 0, 1, 1, 0, 1, 0]).bool()[None, None, None]
+    runs = cut(padding, torch.zeros(1, 1, 7, 2), 2)[0, 0].int().tolist()
+    assert runs == [[1, 0, 1, 0, 0, 0, 0], [0, 0, 0, 1, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 12, 13, 14, 40])
+def test_each_visible_position_is_in_one_run_and_runs_are_equally_long(padding, count):
+    runs = cut(padding, torch.zeros(B, H, S, D_K), count)
+    assert runs.sum(dim=2, keepdim=True).equal(padding.long())
+    for sizes, visible in zip(runs.sum(dim=-1), (8, 9), strict=True):
+        there = sizes[sizes > 0]
+        assert len(there) == min(count, visible)
+        assert there.max() - there.min() <= 1
+
+
+def test_landmarks_are_the_means_of_what_is_visible(heads, padding):
+    q, k, there, _ = landmarks(*heads[:2], padding, 2)
+    assert_close(q[0, :, 0], heads[0][0, :, 5:9].mean(dim=1))
+    assert_close(k[0, :, 1], heads[1][0, :, 9:].mean(dim=1))
+    assert_close(k[1, :, 0], heads[1][1, :, :5].mean(dim=1))
+    assert there.all()
+
+
+# -- The computation -------------------------------------------------------------------
+
+
+def test_three_tables_give_the_formula(heads):
+    query, key, value = heads
+    runs = [slice(0, 5), slice(5, 9), slice(9, 13)]
+    q = torch.stack([query[:, :, run].mean(dim=2) for run in runs], dim=2)
+    k = torch.stack([key[:, :, run].mean(dim=2) for run in runs], dim=2)
+
+    def weigh(a, b):
+        return (a @ b.transpose(-2, -1) / D_K**0.5).softmax(dim=-1)
+
+    weights = weigh(query, k) @ weigh(q, k).inverse() @ weigh(q, key)
+    attend = nystrom_attention(3)
+    assert_close(attend(*heads), weights @ value)
+    explicit, ours = attend.explicit(*heads)
+    assert_close(explicit, weights @ value)
+    assert_close(ours, weights)
+
+
+@pytest.mark.parametrize("count", [13, 14, 40])
+@pytest.mark.parametrize("padded", [True, False])
+def test_with_a_landmark_for_each_position_it_is_full_attention(
+    heads, padding, count, padded
+):
+    padding = padding if padded else None
+    expected, weights = scaled_dot_product_attention(*heads, padding)
+    shown = slice(None) if padding is None else padding[:, 0, 0]
+    attend = nystrom_attention(count)
+    found, ours = attend.explicit(*heads, padding)
+    for a, b in (
+        (attend(*heads, padding), expected),
+        (found, expected),
+        (ours, weights),
+    ):
+        a, b = a.transpose(1, 2), b.transpose(1, 2)  # padding's own queries are another
+        assert_close(a[shown], b[shown], rtol=1e-6, atol=1e-6)
+
+
+def test_one_landmark_gives_every_query_the_same(heads):
+    query, key, value = heads
+    out = nystrom_attention(1)(*heads)
+    asks = query.mean(dim=2, keepdim=True)
+    assert_close(out, fused_attention(asks, key, value).expand_as(out))
+
+
+def test_hidden_positions_change_nothing_for_the_others(heads, padding):
+    attend, changed = nystrom_attention(3), [x.clone() for x in heads]
+    for x in changed:
+        x[0, :, :5] += 100
+        x[1, :, 9:] -= 100
+    before, after = attend(*heads, padding), attend(*changed, padding)
+    assert after[0, :, 5:].equal(before[0, :, 5:])
+    assert after[1, :, :9].equal(before[1, :, :9])
+
+
+def test_gradients_are_those_of_the_table_and_none_comes_from_hidden_keys(
+    heads, padding
+):
+    attend, found = nystrom_attention(3), []
+    for function in (attend, lambda *x: attend.explicit(*x)[0]):
+        inputs = [x.clone().requires_grad_() for x in heads]
+        out = function(*inputs, padding)
+        found.append(torch.autograd.grad(out.square().sum(), inputs))
+    for ours, theirs in zip(*found, strict=True):
+        assert_close(ours, theirs)
+    for gradient in found[0][1:]:
+        assert (gradient.transpose(1, 2)[~padding[:, 0, 0]] == 0).all()
+
+
+def test_where_nothing_is_visible_there_are_zeros_and_finite_gradients(heads):
+    inputs = [x.clone().requires_grad_() for x in heads]
+    out = nystrom_attention(3)(*inputs, torch.zeros(B, 1, 1, S, dtype=torch.bool))
+    assert (out == 0).all()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), inputs))
+
+
+def test_positions_that_are_all_the_same_are_no_trouble():
+    heads = torch.ones(3, 1, 1, 6, 2, requires_grad=True)
+    out = nystrom_attention(3)(*heads)
+    assert_close(out, torch.ones_like(out))
+    assert torch.autograd.grad(out.sum(), heads)[0].isfinite().all()
+
+
+def test_no_tensor_has_all_the_pairs():
+    heads = torch.randn(3, 1, 1, 256, 2)
+    assert largest_tensor(nystrom_attention(8), *heads) == 8 * 256
+
+
+# -- Refusals --------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused_with_its_values(heads):
+    with pytest.raises(ValueError, match="num_landmarks must be at least 1, got 0"):
+        nystrom_attention(0)
+    attend = nystrom_attention(8)
+    query, key, value = heads
+    with pytest.raises(ValueError, match="as long as key with landmarks, got 5 and 13"):
+        attend(query[:, :, :T], key, value)
+    with pytest.raises(ValueError, match=r"0 with nystrom_attention\(8\), got 0.1"):
+        attend(*heads, None, 0.1)
+    with pytest.raises(ValueError, match=r"nystrom_attention\(8\), got a CausalMask"):
+        attend(*heads, CausalMask(torch.ones(B, 1, 1, S).bool()))
+
+
+def test_a_decoder_refuses_it_since_it_is_not_causal():
+    config = {"d_model": 12, "num_heads": 3, "d_ff": 17, "num_layers": 1}
+    model = Transformer(
+        TransformerConfig(src_vocab_size=13, tgt_vocab_size=17, **config)
+    )
+    with pytest.raises(ValueError, match=r"must be causal, got nystrom_attention\(8\)"):
+        use_attention(model, decoder=nystrom_attention(8))
+    with pytest.raises(ValueError, match=r"cross-attend, got nystrom_attention\(8\)"):
+        use_attention(model, cross=nystrom_attention(8))

@@ -1,0 +1,159 @@
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from transformer_lib.attention import scaled_dot_product_attention
+from transformer_lib.masks import causal_mask
+from transformer_lib.variants import performer_attention
+from transformer_lib.variants.performer import directions, softmax_features
+
+B, H, T, S, D_K, D_V = 2, 3, 5, 13, 7, 11
+
+
+@pytest.fixture
+def heads():
+    return (
+        torch.randn(B, H, S, D_K) / 2,
+        torch.randn(B, H, S, D_K) / 2,
+        torch.randn(B, H, S, D_V),
+    )
+
+
+# -- The directions --------------------------------------------------------------------
+
+
+def test_directions_are_orthogonal_within_groups():
+    w = directions(2 * D_K + 3, D_K, seed=1)
+    assert w.shape == (2 * D_K + 3, D_K)
+    for group in w.split(D_K):
+        products = group @ group.T
+        assert_close(products, products.diagonal().diag(), rtol=0, atol=1e-12)
+    assert (w[:D_K] @ w[D_K : 2 * D_K].T).abs().max() > 0.1
+
+
+def test_each_direction_is_as_if_drawn_from_the_normal_distribution():
+    drawn = torch.stack([directions(5, 5, seed) for seed in range(4000)])
+    bound = 5 / math.sqrt(4000)  # five standard deviations
+    assert drawn.mean(dim=0).abs().max() < bound
+    assert (drawn.square().mean(dim=0) - 1).abs().max() < bound * math.sqrt(2)
+    assert (drawn.square().sum(dim=-1).mean(dim=0) - 5).abs().max() < bound * 4
+
+
+def test_the_same_seed_draws_the_same_and_others_do_not():
+    first = directions(9, 4, 1).clone()
+    directions.cache_clear()
+    before = torch.get_rng_state()
+    assert directions(9, 4, 1).equal(first)
+    assert not directions(9, 4, 2).equal(first)
+    assert torch.get_rng_state().equal(before)  # the data's numbers stay their own
+
+
+def test_what_was_drawn_without_gradients_serves_with_them(heads):
+    directions.cache_clear()
+    attend = performer_attention(20, 3, causal=True)
+    with torch.inference_mode():
+        attend(*heads)
+    query = heads[0].clone().requires_grad_()
+    attend(query, *heads[1:]).sum().backward()
+    assert query.grad.isfinite().all()
+
+
+# -- The features ----------------------------------------------------------------------
+
+
+def test_their_products_are_the_exponential_in_the_mean(heads):
+    query, key = heads[0][:1, :1, :2], heads[1][:1, :1, :3]
+    w, root = directions(40_000, D_K, 5), D_K**0.25
+    q, k = softmax_features(query, key, 40_000, 5)
+    largest = (query @ w.T / root).amax(dim=-1, keepdim=True)  # taken out of the query
+    taken = largest - query.square().sum(dim=-1, keepdim=True) / (2 * root**2)
+    products = taken.exp() * (q @ k.transpose(-2, -1)) / 40_000
+    expected = (query @ key.transpose(-2, -1) / root**2).exp()
+    assert_close(products, expected, rtol=0.05, atol=0)
+
+
+def test_no_feature_is_negative_and_the_largest_of_a_query_is_one(heads):
+    q, k = softmax_features(*heads[:2], 32, 1)
+    assert q.shape == k.shape == (B, H, S, 32)
+    assert (q > 0).all()
+    assert (k > 0).all()
+    assert_close(q.amax(dim=-1), torch.ones(B, H, S))
+
+
+def test_the_features_of_a_key_do_not_depend_on_other_keys(heads):
+    query, key, _ = heads
+    whole = softmax_features(query, key, 16, 1)[1]
+    assert_close(softmax_features(query, key[:, :, :3], 16, 1)[1], whole[:, :, :3])
+
+
+# -- The computation -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("t", [1, T, S])
+def test_moved_brackets_give_what_the_table_of_estimates_gives(heads, causal, t):
+    query, key, value = heads[0][:, :, -t:], *heads[1:]
+    q, k = softmax_features(query, key, 20, 3)
+    weights = q @ k.transpose(-2, -1)
+    weights = weights * causal_mask(S)[:, :, -t:] if causal else weights
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    attend = performer_attention(20, 3, causal=causal)
+    assert_close(attend(query, key, value), weights @ value)
+    explicit, ours = attend.explicit(query, key, value)
+    assert_close(explicit, weights @ value)
+    assert_close(ours, weights)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_with_many_features_it_is_nearly_the_softmax(heads, causal):
+    mask = causal_mask(S) if causal else None
+    expected = scaled_dot_product_attention(*heads, mask)[0]
+    errors = []
+    for count in (30, 3_000):
+        found = [performer_attention(count, s, causal=causal)(*heads) for s in range(5)]
+        errors.append(max((each - expected).norm() for each in found))
+    assert errors[1] < errors[0] / 4  # the root of a hundred is ten
+    assert errors[1] < 0.05 * expected.norm()
+
+
+def test_keys_too_long_for_any_feature_get_no_weight_and_no_nan(heads):
+    query, key, value = heads
+    attend = performer_attention(20, 3, causal=False)
+    assert (attend(query, key + 1e4, value) == 0).all()
+    key = key.clone()
+    key[:, :, 3:] += 1e4
+    assert_close(
+        attend(query, key, value), attend(query, key[:, :, :3], value[:, :, :3])
+    )
+
+
+def test_orthogonal_directions_have_the_smaller_error_with_small_queries():
+    heads = torch.randn(3, 4, 2, 64, 16) / 2
+    expected, root = F.scaled_dot_product_attention(*heads), 16**0.25
+    ours, independent = [], []
+    for seed in range(30):
+        generator = torch.Generator().manual_seed(10_000 + seed)
+        w = torch.randn(16, 16, generator=generator) / root
+        q, k = (x @ w.T - x.square().sum(-1, keepdim=True) / 8 for x in heads[:2])
+        weights = q.exp() @ k.exp().mT
+        found = weights / weights.sum(dim=-1, keepdim=True) @ heads[2]
+        independent.append((found - expected).square().sum())
+        found = performer_attention(16, seed, causal=False)(*heads)
+        ours.append((found - expected).square().sum())
+    assert sum(ours) < 0.95 * sum(independent)
+
+
+# -- Refusals --------------------------------------------------------------------------
+
+
+def test_bad_input_is_refused_with_its_values(heads):
+    with pytest.raises(ValueError, match="num_features must be at least 1, got 0"):
+        performer_attention(0, 1, causal=True)
+    attend = performer_attention(8, 1, causal=False)
+    with pytest.raises(
+        ValueError, match=r"0 with performer_attention\(8, 1, causal=False\), got 0.1"
+    ):
+        attend(*heads, None, 0.1)

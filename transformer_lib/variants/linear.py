@@ -1,0 +1,169 @@
+"""Attention without the softmax: products of features, and so brackets can move."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from transformer_lib.variants.variant import Variant
+
+CHUNK = 64  # positions whose pairs are made; what is before them is one state
+
+
+def linear_attention(*, causal: bool) -> Variant:
+    """Make attention whose weights are products of features, all above 0.
+
+    The weight of a key is f(query) . f(key), divided by the sum over the keys that are
+    seen, where f is elu + 1. That is another function than the softmax of the scores.
+    Work and memory grow with T and S, not with T * S. A cache still keeps every key.
+
+    Args:
+        causal: Whether position t attends to the positions 0 to t alone.
+
+    Returns:
+        The variant. Without ``causal`` it does cross-attention, too. It cannot drop
+        weights, since it makes none.
+
+    Source: Katharopoulos et al. (2020), sections 3.2 and 3.3.
+    """
+    choice = {"make_features": elu_features, "causal": causal}
+    return Variant(
+        name=f"linear_attention(causal={causal})",
+        causal=causal,
+        compute=partial(attend_by_features, **choice),
+        weigh=partial(weigh_by_features, **choice),
+        cross=not causal,
+        drops=False,
+    )
+
+
+def elu_features(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Make each number positive: exp(x) below 0, x + 1 above.
+
+    Args:
+        query: Shape (B, H, T, d_k).
+        key: Shape (B, H, S, d_k).
+
+    Returns:
+        Their features, in the same shapes. That is elu(x) + 1, where adding 1 does not
+        round small numbers to 0.
+
+    Source: Katharopoulos et al. (2020), equation 7.
+    """
+    q, k = (x.relu() + x.clamp(max=0).exp() for x in (query, key))
+    return q, k
+
+
+def attend_by_features(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: Tensor | None = None,
+    dropout: float = 0.0,
+    *,
+    make_features: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    causal: bool,
+) -> Tensor:
+    """Sum up keys and values first, and ask afterwards: no (T, S) weights are made.
+
+    Args:
+        query: Shape (B, H, T, d_k); if causal, the last T of the S positions.
+        key: Shape (B, H, S, d_k).
+        value: Shape (B, H, S, d_v).
+        padding: Boolean, shape (B, 1, 1, S), or None.
+        dropout: 0.
+        make_features: From query and key to their F features, shapes (B, H, T, F) and
+            (B, H, S, F), none below 0.
+        causal: Whether the positions after one's own are hidden.
+
+    Returns:
+        The attended values, shape (B, H, T, d_v).
+    """
+    choice = {"make_features": make_features, "causal": causal}
+    if query.size(2) == 1:  # as with a cache: one row of weights is less than a state
+        return weigh_by_features(query, key, value, padding, **choice)[0]
+    q, k = make_features(query, key)
+    k = without_hidden(k, padding)
+    v = F.pad(value, (0, 1), value=1.0)  # the ones will be the sum of the weights
+    out = sum_by_chunks(q, k, v) if causal else q @ (k.transpose(-2, -1) @ v)
+    return out[..., :-1] / not_zero(out[..., -1:])
+
+
+def weigh_by_features(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: Tensor | None = None,
+    dropout: float = 0.0,
+    *,
+    make_features: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+    causal: bool,
+) -> tuple[Tensor, Tensor]:
+    """Do the same with its weights, which takes T * S of them, as in ``Variant.weigh``.
+
+    Args and Returns are those of ``attend_by_features``, and the weights, shape
+    (B, H, T, S).
+    """
+    q, k = make_features(query, key)
+    weights = q @ without_hidden(k, padding).transpose(-2, -1)  # (B, H, T, S)
+    weights = weights.tril(key.size(2) - query.size(2)) if causal else weights
+    weights = weights / not_zero(weights.sum(dim=-1, keepdim=True))
+    return weights @ value, weights
+
+
+def sum_by_chunks(q: Tensor, k: Tensor, v: Tensor, size: int = CHUNK) -> Tensor:
+    """Blend the values of all positions up to each query's own, chunk by chunk.
+
+    What came before a chunk is one state of F times d numbers, a sum over the past.
+    Within a chunk the pairs are made.
+
+    Args:
+        q: Features of the last T positions, shape (B, H, T, F).
+        k: Features of all positions, shape (B, H, S, F).
+        v: Shape (B, H, S, d).
+        size: Positions in a chunk.
+
+    Returns:
+        The sum of q_t . k_s times v_s over s up to the position of t, shape
+        (B, H, T, d).
+    """
+    t = q.size(2)
+    first, size = k.size(2) - t, min(size, t)
+    start = k[:, :, :first].transpose(-2, -1) @ v[:, :, :first]  # (B, H, F, d)
+    q, k, v = (
+        F.pad(x, (0, 0, 0, -t % size)).unflatten(2, (-1, size))  # (B, H, C, R, ...)
+        for x in (q, k[:, :, first:], v[:, :, first:])
+    )
+    added = k.transpose(-2, -1) @ v  # (B, H, C, F, d): what each chunk adds
+    past = torch.cat([start[:, :, None], added[:, :, :-1]], dim=2).cumsum(dim=2)
+    out = q @ past + (q @ k.transpose(-2, -1)).tril() @ v  # (B, H, C, R, d)
+    return out.flatten(2, 3)[:, :, :t]  # (B, H, T, d)
+
+
+def without_hidden(k: Tensor, padding: Tensor | None) -> Tensor:
+    """Set the features of hidden keys to 0, and with them their weights.
+
+    Args:
+        k: Features of the keys, shape (B, H, S, F).
+        padding: Boolean, shape (B, 1, 1, S), or None.
+
+    Returns:
+        Shape (B, H, S, F).
+    """
+    return k if padding is None else k.masked_fill(~padding.transpose(-2, -1), 0.0)
+
+
+def not_zero(total: Tensor) -> Tensor:
+    """Raise sums of weights that are 0, or hardly more, to what can be divided by.
+
+    A query that sees nothing then gets 0 / small = 0, and no gradient overflows.
+
+    Args:
+        total: Not below 0, any shape.
+
+    Returns:
+        The same shape.
+    """
+    return total.clamp(min=torch.finfo(total.dtype).tiny ** 0.5)
