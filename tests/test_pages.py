@@ -59,6 +59,10 @@ CORE = [
 ]
 # What a chapter uses without a listing: a line or two, numbers, or refusals.
 PLAIN = {
+    "transformer_lib.variants.encoder_alone": (
+        "EncoderAlone.decode",
+        "EncoderAlone.new_cache",
+    ),
     "transformer_lib.distributed": (
         "processes",
         "rank",
