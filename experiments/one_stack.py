@@ -1,4 +1,4 @@
-"""Few labels: classifiers that start from scratch, and from guessing hidden words."""
+"""Few labels: classifiers from scratch, and from guessing hidden or next words."""
 
 import argparse
 import copy
@@ -12,19 +12,20 @@ from torch.nn import functional as F
 
 from transformer_lib.data.batching import pad
 from transformer_lib.data.grammar import NOUNS, PREPOSITIONS, PRONOUNS, sentence_pairs
-from transformer_lib.masks import padding_mask
+from transformer_lib.masks import causal_mask, padding_mask
 from transformer_lib.model import TransformerConfig
 from transformer_lib.variants.encoder_alone import EncoderAlone
 from transformer_lib.variants.masked_tokens import hidden_loss, hide_tokens
 
 TABLE = Path(__file__).with_suffix(".csv")
 PAD, BOS, EOS, MASK = range(4)
-SENTENCES, ASKED = 8_000, 500
+SENTENCES, ASKED, CHOOSING = 8_000, 500, 200
 LABELS, RATES, SEEDS = (16, 64, 256), (1e-3, 3e-3), 3
 STARTS = {  # shares of the chosen words: hidden, changed
     "from scratch": None,
     "80/10/10": (0.8, 0.1),
     "100/0/0": (1.0, 0.0),
+    "next words": None,
 }
 SINGULAR = {*NOUNS, "he", "she"}
 PLURAL = {noun.plural for noun in NOUNS.values()} | {"we", "they"}
@@ -40,7 +41,8 @@ class Corpus:
     """Sentences of one clause, in numbers, and the label of each."""
 
     def __init__(self) -> None:
-        pairs = sentence_pairs(SENTENCES + ASKED, seed=0, clauses=1, longest=10)
+        count = SENTENCES + ASKED + CHOOSING
+        pairs = sentence_pairs(count, seed=0, clauses=1, longest=10)
         texts = [english.split() for english, _ in pairs]
         words = sorted({word for text in texts for word in text})
         ids = {word: i for i, word in enumerate(words, MASK + 1)}
@@ -79,12 +81,25 @@ def make_encoder(vocab_size: int) -> EncoderAlone:
     return EncoderAlone(config)
 
 
-def pretrain(corpus: Corpus, masked: float, random: float) -> EncoderAlone:
-    """Let an encoder guess hidden words; the labels are not used."""
+def read_all(model: EncoderAlone, tokens: Tensor, past_only: bool) -> Tensor:
+    """Turn tokens into vectors; with only the past in sight it is a decoder alone."""
+    mask = padding_mask(tokens, PAD)  # (B, 1, 1, S)
+    if past_only:
+        mask = mask & causal_mask(tokens.size(1))
+    x = model.src_positions(model.src_embedding(tokens))
+    return model.encoder(x, mask)  # (B, S, d_model)
+
+
+def pretrain(corpus: Corpus, start: str) -> EncoderAlone:
+    """Let a stack guess hidden words, or next ones; the labels are not used."""
     model = make_encoder(corpus.vocab_size)
 
     def loss() -> Tensor:
-        rows = corpus.tokens[torch.randint(SENTENCES, (64,))]
+        rows = corpus.tokens[torch.randint(SENTENCES, (32,))]
+        if start == "next words":
+            scores = model.output(read_all(model, rows[:, :-1], past_only=True))
+            return F.cross_entropy(scores.mT, rows[:, 1:], ignore_index=PAD)
+        masked, random = STARTS[start]
         ids, judged = hide_tokens(
             rows,
             mask_id=MASK,
@@ -96,28 +111,31 @@ def pretrain(corpus: Corpus, masked: float, random: float) -> EncoderAlone:
         )
         return hidden_loss(model(ids), rows, judged, PAD)
 
-    fit(model.parameters(), loss, steps=600, rate=1e-2)
+    if start != "from scratch":
+        fit(model.parameters(), loss, steps=500, rate=1e-2)
     return model
 
 
 class Reader(nn.Module):
-    """The mean of an encoder's vectors, and a score for each answer."""
+    """The mean of a stack's vectors, and a score for each answer."""
 
-    def __init__(self, encoder: EncoderAlone) -> None:
+    def __init__(self, encoder: EncoderAlone, past_only: bool = False) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder, self.past_only = encoder, past_only
         self.output = nn.Linear(encoder.config.d_model, 2)
 
     def forward(self, tokens: Tensor) -> Tensor:
         real = padding_mask(tokens, PAD)[:, 0, 0, :, None]  # (B, S, 1)
-        vectors = self.encoder.encode(tokens) * real
+        vectors = read_all(self.encoder, tokens, self.past_only) * real
         return self.output(vectors.sum(dim=1) / real.sum(dim=1))  # (B, 2)
 
 
-def share_right(corpus: Corpus, encoder: EncoderAlone, count: int, rate: float):
-    """Train on ``count`` labels; the others, of 500 sentences, are only asked for."""
+def fine_tune(
+    corpus: Corpus, encoder: EncoderAlone, past_only: bool, count: int, rate: float
+) -> dict[str, int]:
+    """Train on ``count`` labels, and count the right answers on other sentences."""
     rows = torch.randperm(SENTENCES)[:count]
-    model = Reader(copy.deepcopy(encoder))
+    model = Reader(copy.deepcopy(encoder), past_only)
 
     def loss() -> Tensor:
         some = rows[torch.randint(count, (32,))]
@@ -126,7 +144,13 @@ def share_right(corpus: Corpus, encoder: EncoderAlone, count: int, rate: float):
     fit(model.parameters(), loss, steps=100, rate=rate)
     with torch.no_grad():
         answers = model(corpus.tokens[SENTENCES:]).argmax(dim=-1)
-    return (answers == corpus.labels[SENTENCES:]).sum().item()
+    right = answers == corpus.labels[SENTENCES:]
+    return {
+        "right": right[:ASKED].sum().item(),
+        "of": ASKED,
+        "chosen_by": right[ASKED:].sum().item(),
+        "chosen_of": CHOOSING,
+    }
 
 
 def main() -> None:
@@ -137,21 +161,19 @@ def main() -> None:
     corpus = Corpus()
     done = {(row["start"], int(row["seed"])) for row in read(TABLE)}
     for seed in range(arguments.seeds):
-        for start, shares in STARTS.items():
+        for start in STARTS:
             if (start, seed) in done:
                 continue
             torch.manual_seed(seed)
-            if shares is None:
-                encoder = make_encoder(corpus.vocab_size)
-            else:
-                encoder = pretrain(corpus, *shares)
+            encoder = pretrain(corpus, start)
             rows = []
             for count in LABELS:
                 for rate in RATES:
                     torch.manual_seed(seed)  # the same sentences for every start
-                    right = share_right(corpus, encoder, count, rate)
+                    past_only = start == "next words"
+                    right = fine_tune(corpus, encoder, past_only, count, rate)
                     row = {"start": start, "labels": count, "rate": rate, "seed": seed}
-                    rows.append({**row, "right": right, "of": ASKED})
+                    rows.append(row | right)
             add(TABLE, rows)
 
 

@@ -6,7 +6,7 @@ Looking up: a text holds pairs of a name and a number, such as *Anna has 3*, eac
 one token, and after them four names, for each of which an encoder of one layer shall
 say the number. The more pairs, the more sharply it must look. The grammar: the small
 translator of ``distillation.py`` from scratch, with other attention in both stacks.
-Three seeds of each; ten minutes of one core. A run that is in a table is not run again.
+Three seeds of each; twelve minutes of one core. What is in a table is not run again.
 """
 
 import time

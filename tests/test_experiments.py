@@ -553,8 +553,24 @@ def test_the_number_of_a_subject_is_not_that_of_another_noun(text, plural):
     assert one_stack.is_plural(text.split()) == plural
 
 
-def test_padding_changes_nothing_for_a_reader_of_few_labels():
-    reader = one_stack.Reader(one_stack.make_encoder(vocab_size=13).double()).double()
+def test_with_the_past_in_sight_a_stack_of_few_labels_never_looks_ahead():
+    model = one_stack.make_encoder(vocab_size=13).double()
+    tokens = torch.randint(4, 13, (B, S))
+    other = tokens.clone()
+    other[:, 2] = 4 + (tokens[:, 2] - 3) % 9
+    for past_only in (True, False):
+        before, after = (
+            one_stack.read_all(model, t, past_only) for t in (tokens, other)
+        )
+        same = torch.isclose(before, after).all(dim=-1)[:, :2]
+        assert (same == past_only).all()
+    assert_close(one_stack.read_all(model, tokens, False), model.encode(tokens))
+
+
+@pytest.mark.parametrize("past_only", [False, True])
+def test_padding_changes_nothing_for_a_reader_of_few_labels(past_only):
+    encoder = one_stack.make_encoder(vocab_size=13)
+    reader = one_stack.Reader(encoder, past_only).double()
     tokens = torch.randint(4, 13, (B, S))
     longer = torch.cat([tokens, torch.zeros(B, 3, dtype=torch.long)], dim=1)
     assert_close(reader(longer), reader(tokens))
@@ -566,6 +582,7 @@ def test_the_table_of_few_labels_is_complete():
     count = len(one_stack.STARTS) * len(one_stack.LABELS) * len(one_stack.RATES)
     assert len(rows) == len(runs) == count * one_stack.SEEDS
     assert {row["of"] for row in rows} == {str(one_stack.ASKED)}
+    assert {row["chosen_of"] for row in rows} == {str(one_stack.CHOOSING)}
 
 
 # Without the softmax

@@ -74,6 +74,10 @@ PLAIN = {
     ),
     "transformer_lib.variants.nystrom": ("nystrom_attention", "weigh_by_landmarks"),
     "transformer_lib.variants.performer": ("performer_attention",),
+    "transformer_lib.variants.encoder_alone": (
+        "EncoderAlone.decode",
+        "EncoderAlone.new_cache",
+    ),
     "transformer_lib.distributed": (
         "processes",
         "rank",

@@ -75,7 +75,6 @@ def softmax_features(
 
 
 @lru_cache(maxsize=64)
-@torch.inference_mode(False)  # what is kept may later be used where gradients flow
 def directions(num_features: int, width: int, seed: int) -> Tensor:
     """Draw directions, as if each were normal, but orthogonal within groups of width.
 
