@@ -9,7 +9,6 @@ from test_pages import NARROW, PAGES, WIDE, built, read, soup
 
 PAGE = HTML / "book" / "05_masks.html"
 CHAPTERS = [HTML / "book" / f"{path.stem}.html" for path in NOTEBOOKS]
-READABLE = 7.9  # pixels
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -25,22 +24,6 @@ def test_the_figures_of_a_chapter_are_drawn_in_the_page(path):
 def test_no_two_things_on_a_page_have_one_name(path):
     names = [part["id"] for part in soup(built(HTML / path)).select("article [id]")]
     assert sorted(names) == sorted(set(names))
-
-
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_the_words_of_a_figure_can_be_read_on_a_telephone(tab, path):
-    tab.set_viewport_size({"width": NARROW, "height": 900})
-    read(tab, built(path).as_uri())
-    tab.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
-    small = tab.evaluate(
-        """least => [...document.querySelectorAll(".picture text")].filter(text => {
-          const svg = text.closest("svg");
-          const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-          return scale && scale * parseFloat(getComputedStyle(text).fontSize) < least;
-        }).map(text => text.textContent)""",
-        READABLE,
-    )
-    assert small == []
 
 
 def test_a_figure_has_the_colours_of_the_theme(tab):

@@ -386,30 +386,62 @@ def open_folds(tab):
     tab.evaluate(opened)
 
 
-def test_a_page_needs_no_network_and_makes_no_error(page, tab, server):
-    for root in (HTML.as_uri(), server):
+LOOK = r"""() => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  return {
+    refused: all("mjx-merror").length,
+    raw: all(".math, .tex2jax_process").map((e) => e.innerText)
+      .filter((text) => /\\\(|\\\[|\$/.test(text)),
+    beyond: document.documentElement.scrollWidth - window.innerWidth,
+  };
+}"""
+READABLE = 7.9  # pixels
+SMALL_WORDS = """(least) => [...document.querySelectorAll(".picture text")]
+  .filter((text) => {
+    const svg = text.closest("svg");
+    const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    return scale && scale * parseFloat(getComputedStyle(text).fontSize) < least;
+  }).map((text) => text.textContent)"""
+
+
+@pytest.fixture(scope="module")
+def seen_before():
+    return {}
+
+
+@pytest.fixture(params=["a wide window, from a folder", "a telephone, from a server"])
+def seen(request, page, seen_before):
+    """What there is to see of a page. It is opened once for all tests that ask."""
+    if (page, request.param) not in seen_before:
+        tab = request.getfixturevalue("tab")
+        root, width = HTML.as_uri(), WIDE
+        if "telephone" in request.param:
+            root, width = request.getfixturevalue("server"), NARROW
+        tab.set_viewport_size({"width": width, "height": 900})
         read(tab, f"{root}/{page.relative_to(HTML).as_posix()}")
-        assert tab.faults == []
+        open_folds(tab)
+        found = tab.evaluate(LOOK)
+        tab.evaluate("for (const d of document.querySelectorAll('details')) d.open = 1")
+        found["small"] = tab.evaluate(SMALL_WORDS, READABLE)
+        seen_before[page, request.param] = found | {"faults": tab.faults}
+    return seen_before[page, request.param]
 
 
-def test_every_formula_is_set(page, tab):
-    read(tab, page.as_uri())
-    open_folds(tab)
-    assert tab.locator("mjx-merror").count() == 0
-    raw = tab.evaluate(
-        "[...document.querySelectorAll('.math, .tex2jax_process')]"
-        ".map(e => e.innerText).filter(t => /\\\\\\(|\\\\\\[|\\$/.test(t))"
-    )
-    assert raw == []
+def test_a_page_needs_no_network_and_makes_no_error(seen):
+    assert seen["faults"] == []
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_a_page_does_not_scroll_sideways(page, tab, width):
-    tab.set_viewport_size({"width": width, "height": 900})
-    read(tab, page.as_uri())
-    open_folds(tab)
-    hidden = "document.documentElement.scrollWidth - window.innerWidth"
-    assert tab.evaluate(hidden) <= 0
+def test_every_formula_is_set(seen):
+    assert seen["refused"] == 0
+    assert seen["raw"] == []
+
+
+def test_a_page_does_not_scroll_sideways(seen):
+    assert seen["beyond"] <= 0
+
+
+def test_the_words_of_a_figure_can_be_read(seen):
+    assert seen["small"] == []
 
 
 def test_a_word_typed_into_the_search_is_found(tab, server):
