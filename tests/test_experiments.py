@@ -612,6 +612,10 @@ def test_the_tables_without_the_softmax_are_complete():
     runs = {(row["way"], row["pairs"], row["seed"]) for row in rows}
     count = len(without_softmax.WAYS) * len(without_softmax.PAIRS)
     assert len(rows) == len(runs) == count * len(without_softmax.SEEDS)
+    rows = read(without_softmax.WIDER)
+    runs = {(row["way"], row["width"], row["updates"], row["seed"]) for row in rows}
+    count = 2 * len(without_softmax.WIDTHS) * len(without_softmax.LONGER)
+    assert len(rows) == len(runs) == count * len(without_softmax.SEEDS)
     rows = read(without_softmax.GRAMMAR)
     runs = {(row["way"], row["seed"]) for row in rows}
     count = len(without_softmax.IN_GRAMMAR) * len(without_softmax.SEEDS)
