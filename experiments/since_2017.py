@@ -2,8 +2,8 @@
 
     python experiments/since_2017.py
 
-Run from the root of the repository; a quarter of an hour of one core. A run that is in
-the table is not run again, so a run that was stopped goes on.
+Run from the root of the repository; half an hour of one core. A run that is in the
+table is not run again, so a run that was stopped goes on.
 
 Every model is small, has as many parameters as the others (within one in a hundred: an
 inner width makes up for what a choice saves or costs), and gets the same sentences,
@@ -146,7 +146,7 @@ def run(way: str, seed: int, updates: int) -> dict[str, Any]:
     }
 
 
-def main(seeds: Sequence[int] = (1, 2, 3), updates: int = UPDATES) -> None:
+def main(seeds: Sequence[int] = range(1, 7), updates: int = UPDATES) -> None:
     """Make the runs that are missing."""
     torch.set_num_threads(1)
     for seed, way in product(seeds, WAYS):
