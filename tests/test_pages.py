@@ -64,7 +64,8 @@ CORE = [
     "variants.unplaced",
     "variants.choices",
 ]
-# What a chapter uses without a listing: a line or two, numbers, or refusals.
+# What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
+# the lines of another listing (GroupedAttention.forward: the rotary one's, unturned).
 PLAIN = {
     "transformer_lib.variants.linear": (
         "elu_features",
@@ -106,6 +107,24 @@ PLAIN = {
         "hashed_mask",
         "reordered",
         "weigh_in_buckets",
+    ),
+    "transformer_lib.variants.norm": ("RMSNorm.__init__",),
+    "transformer_lib.variants.gated": ("GatedFeedForward.__init__",),
+    "transformer_lib.variants.rotary": (
+        "RotaryAttention.__init__",
+        "RotaryAttention._rows",
+    ),
+    "transformer_lib.variants.alibi": (
+        "alibi_attention",
+        "attend_with_penalty",
+        "weigh_with_penalty",
+    ),
+    "transformer_lib.variants.grouped": ("GroupedAttention.forward",),
+    "transformer_lib.variants.unplaced": ("Unplaced.__init__", "Unplaced.forward"),
+    "transformer_lib.variants.choices": (
+        "fit_attention",
+        "fit_choices",
+        "position_layer",
     ),
 }
 WIDE, NARROW = 1400, 400
