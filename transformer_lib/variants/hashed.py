@@ -23,6 +23,9 @@ def hashed_attention(
     causal, at the ``width`` - 1 before it; else at as many to both sides. A pair that
     several rounds find counts once. A hidden position is in no bucket.
 
+    A query finds what is like its own key, and is blind where the two point elsewhere.
+    Layers whose query is their key, by ``layer.w_q = layer.w_k``, have no such trouble.
+
     Work and memory grow with T * width * num_rounds, and T * log(T) for sorting. A
     cache saves nothing: each step sorts all keys anew and computes for all positions.
 
