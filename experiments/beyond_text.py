@@ -1,4 +1,4 @@
-"""Pictures, clouds and a graph: what an encoder gets right, and simple rules."""
+"""Pictures, clouds, rings and a graph: what an encoder gets right, and simple rules."""
 
 import argparse
 from collections.abc import Callable
@@ -23,6 +23,7 @@ from transformer_lib.variants.patches import PatchEmbedding, cut_into_patches
 
 TABLE = Path(__file__).with_suffix(".csv")
 D_MODEL, HEADS, POINTS, CLOUDS = 32, 4, 32, 1000
+DOTS, RINGS = 12, 4000
 LEADERS = [0, 33]
 SHUFFLED = torch.randperm(16, generator=torch.Generator().manual_seed(3))
 
@@ -63,13 +64,13 @@ def right(model: nn.Module, x: Tensor, labels: Tensor) -> int:
 # -- Pictures --------------------------------------------------------------------------
 
 
-def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def digits(split: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Split the digits: 1,437 pictures to learn from and 360 to be asked about."""
     data = load_digits()
     pictures = torch.tensor(data.images, dtype=torch.float32)[:, None] / 16
     labels = torch.tensor(data.target)
     parts = train_test_split(
-        range(len(labels)), test_size=360, random_state=0, stratify=data.target
+        range(len(labels)), test_size=360, random_state=split, stratify=data.target
     )
     learn, ask = map(torch.tensor, parts)
     return pictures[learn], labels[learn], pictures[ask], labels[ask]
@@ -81,60 +82,131 @@ def shuffle(pictures: Tensor) -> Tensor:
     return F.fold(patches.mT, (8, 8), kernel_size=2, stride=2)
 
 
-def read_digits(
-    size: int, positions: bool = True, shuffled: bool = False
-) -> tuple[int, int]:
-    x, labels, asked, answers = digits()
-    if shuffled:
-        x, asked = shuffle(x), shuffle(asked)
+def patch_reader(size: int, positions: bool = True) -> nn.Module:
     embed = nn.Sequential(PatchEmbedding(size, 1, D_MODEL))
     if positions:
         embed.append(PositionalEncoding(D_MODEL, (8 // size) ** 2, "learned"))
-    model = Classifier(embed, make_encoder(), D_MODEL, 10)
+    return Classifier(embed, make_encoder(), D_MODEL, 10)
+
+
+def convolutions() -> nn.Module:
+    """Three windows of 3 x 3 pixels; the picture shrinks after the second and third."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU()),
+        *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(2 * 2 * 32, 10)),
+    )
+
+
+def read_digits(
+    make: Callable[[], nn.Module], seed: int, shuffled: bool = False
+) -> tuple[int, int]:
+    x, labels, asked, answers = digits(seed)
+    if shuffled:
+        x, asked = shuffle(x), shuffle(asked)
+    model = make()
     fit(model, x, labels)
     return right(model, asked, answers), len(asked)
 
 
-def svc() -> tuple[int, int]:
-    x, labels, asked, answers = digits()
+def svc(seed: int, shuffled: bool = False) -> tuple[int, int]:
+    x, labels, asked, answers = digits(seed)
+    if shuffled:
+        x, asked = shuffle(x), shuffle(asked)
     model = SVC().fit(x.flatten(1), labels)
     found = torch.tensor(model.predict(asked.flatten(1)))
     return (found == answers).sum().item(), len(asked)
 
 
-# -- Clouds ----------------------------------------------------------------------------
+# -- Clouds, and dots on a ring --------------------------------------------------------
+
+
+def each_alone(inputs: int) -> nn.Sequential:
+    """Make a vector of each point; no point hears of another."""
+    return nn.Sequential(
+        nn.Linear(inputs, D_MODEL), nn.ReLU(), nn.Linear(D_MODEL, D_MODEL)
+    )
 
 
 class Largest(nn.Module):
-    """The largest number of each feature in place of the mean."""
+    """An encoder, and the largest number of each feature in place of the mean."""
 
-    def __init__(self, embed: nn.Module) -> None:
+    def __init__(self, embed: nn.Module, classes: int) -> None:
         super().__init__()
-        self.embed = embed
-        self.output = nn.Linear(D_MODEL, 5)
+        self.embed, self.encoder = embed, make_encoder()
+        self.output = nn.Linear(D_MODEL, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.output(self.embed(x).amax(1))
+        return self.output(self.encoder(self.embed(x)).amax(1))
 
 
-def read_clouds(kind: str) -> tuple[int, int]:
+class DeepSet(nn.Module):
+    """Each point alone, then the mean or the largest of all, and a network after it."""
+
+    def __init__(self, inputs: int, classes: int, largest: bool) -> None:
+        super().__init__()
+        self.embed, self.largest = each_alone(inputs), largest
+        for _ in range(2):
+            self.embed.append(nn.LayerNorm(D_MODEL))
+            self.embed.append(nn.Linear(D_MODEL, 2 * D_MODEL))
+            self.embed.append(nn.ReLU())
+            self.embed.append(nn.Linear(2 * D_MODEL, D_MODEL))
+        self.output = nn.Sequential(
+            *(nn.Linear(D_MODEL, 2 * D_MODEL), nn.ReLU()),
+            *(nn.Linear(2 * D_MODEL, 2 * D_MODEL), nn.ReLU()),
+            nn.Linear(2 * D_MODEL, classes),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        points = self.embed(x)
+        return self.output(points.amax(1) if self.largest else points.mean(1))
+
+
+def set_reader(kind: str, inputs: int, classes: int) -> nn.Module:
+    if kind.startswith("deep set"):
+        return DeepSet(inputs, classes, largest=kind.endswith("largest"))
+    embed = each_alone(inputs)
+    if kind.endswith("largest"):
+        return Largest(embed, classes)
+    if kind.endswith("positions"):
+        embed.append(PositionalEncoding(D_MODEL, POINTS, "learned"))
+    return Classifier(embed, make_encoder(), D_MODEL, classes)
+
+
+def read_clouds(kind: str, seed: int) -> tuple[int, int]:
     generator = torch.Generator().manual_seed(26)
     x, labels = random_clouds(CLOUDS, POINTS, generator)
     asked, answers = random_clouds(CLOUDS, POINTS, generator)
-    embed = nn.Sequential(nn.Linear(3, D_MODEL), nn.ReLU(), nn.Linear(D_MODEL, D_MODEL))
-    if kind == "attention and positions":
-        embed.append(PositionalEncoding(D_MODEL, POINTS, "learned"))
-    if kind.startswith("deep set"):
-        for _ in range(2):
-            embed.append(nn.LayerNorm(D_MODEL))
-            embed.append(nn.Linear(D_MODEL, 2 * D_MODEL))
-            embed.append(nn.ReLU())
-            embed.append(nn.Linear(2 * D_MODEL, D_MODEL))
-    encoder = Encoder([]) if kind.startswith("deep set") else make_encoder()
-    model = Classifier(embed, encoder, D_MODEL, 5)
-    if kind == "deep set, largest":
-        model = Largest(embed)
+    model = set_reader(kind, 3, 5)
     fit(model, x, labels, epochs=30 if kind.startswith("deep set") else 15, batch=32)
+    return right(model, asked, answers), len(asked)
+
+
+def random_rings(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw dots on a ring, each 1 or -1; the first has lost its own, and asks.
+
+    Returns:
+        The dots, shape (B, S, 3): two coordinates and 1, -1 or, for the first, 0; and
+        for each ring 1 if the dot that lies nearest to the first has a 1, else 0.
+    """
+    spots = F.normalize(torch.randn(count, DOTS, 2, generator=generator), dim=-1)
+    colours = 2.0 * torch.randint(2, (count, DOTS), generator=generator) - 1
+    away = torch.cdist(spots[:, :1], spots[:, 1:])[:, 0]  # (B, S - 1)
+    nearest = colours.gather(1, 1 + away.argmin(1, keepdim=True))[:, 0]
+    colours[:, 0] = 0.0
+    return torch.cat([spots, colours[..., None]], dim=-1), (nearest > 0).long()
+
+
+def read_rings(kind: str, seed: int) -> tuple[int, int]:
+    generator = torch.Generator().manual_seed(26)
+    x, labels = random_rings(RINGS, generator)
+    asked, answers = random_rings(1000, generator)
+    if kind == "SVC":
+        found = torch.tensor(SVC().fit(x.flatten(1), labels).predict(asked.flatten(1)))
+        return (found == answers).sum().item(), len(asked)
+    model = set_reader(kind, 3, 2)
+    fit(model, x, labels, epochs=12)
     return right(model, asked, answers), len(asked)
 
 
@@ -164,9 +236,25 @@ class WithResidual(GraphAttention):
         return x
 
 
+def share_of_own(model: Club, mask: Tensor | None) -> float:
+    """How much of the answer for a member is due to its own vector, on the average.
+
+    Of the lengths of the gradients of the scores' difference, in all members' vectors.
+    """
+    shares = []
+    for member, (first, second) in enumerate(model(mask)):
+        (g,) = torch.autograd.grad(second - first, model.members, retain_graph=True)
+        lengths = g[0].norm(dim=-1)
+        shares.append((lengths[member] / lengths.sum()).item())
+    return sum(shares) / len(shares)
+
+
 def read_club(
-    kind: Callable[[int, int, int], nn.Module], layers: int, masked: bool = True
-) -> tuple[int, int]:
+    kind: Callable[[int, int, int], nn.Module],
+    layers: int,
+    seed: int,
+    masked: bool = True,
+) -> tuple[int, int, str]:
     graph = networkx.karate_club_graph()
     sides = torch.tensor([int(graph.nodes[i]["club"] != "Mr. Hi") for i in graph])
     mask = edge_mask(graph.edges, 34) if masked else None
@@ -178,10 +266,11 @@ def read_club(
         loss.backward()
         optimiser.step()
     found = model(mask).argmax(-1) == sides
-    return found.sum().item() - found[LEADERS].sum().item(), 32
+    own = f"{share_of_own(model, mask):.3f}"
+    return found.sum().item() - found[LEADERS].sum().item(), 32, own
 
 
-def shortest_paths() -> tuple[int, int]:
+def shortest_paths(seed: int) -> tuple[int, int]:
     """Choose the nearer leader; who is as near to both goes with the teacher."""
     graph = networkx.karate_club_graph()
     sides = [int(graph.nodes[i]["club"] != "Mr. Hi") for i in graph]
@@ -193,19 +282,37 @@ def shortest_paths() -> tuple[int, int]:
 
 
 RUNS: dict[tuple[str, str], tuple[Callable, int]] = {
-    ("digits", "SVC"): (svc, 1),
-    ("digits", "patches of 2"): (partial(read_digits, 2), 5),
-    ("digits", "patches of 2, no positions"): (partial(read_digits, 2, False), 5),
-    ("digits", "patches of 4"): (partial(read_digits, 4), 5),
-    ("shuffled", "patches of 2"): (partial(read_digits, 2, shuffled=True), 5),
+    ("digits", "SVC"): (svc, 5),
+    ("digits", "convolutions"): (partial(read_digits, convolutions), 5),
+    ("digits", "patches of 2"): (partial(read_digits, partial(patch_reader, 2)), 5),
+    ("digits", "patches of 2, no positions"): (
+        partial(read_digits, partial(patch_reader, 2, positions=False)),
+        5,
+    ),
+    ("digits", "patches of 4"): (partial(read_digits, partial(patch_reader, 4)), 5),
+    ("shuffled", "SVC"): (partial(svc, shuffled=True), 5),
+    ("shuffled", "convolutions"): (
+        partial(read_digits, convolutions, shuffled=True),
+        5,
+    ),
+    ("shuffled", "patches of 2"): (
+        partial(read_digits, partial(patch_reader, 2), shuffled=True),
+        5,
+    ),
     **{
         ("clouds", kind): (partial(read_clouds, kind), 5)
         for kind in (
             "attention",
+            "attention, largest",
             "attention and positions",
             "deep set, mean",
             "deep set, largest",
         )
+    },
+    ("rings", "SVC"): (partial(read_rings, "SVC"), 1),
+    **{
+        ("rings", kind): (partial(read_rings, kind), 5)
+        for kind in ("attention", "deep set, mean", "deep set, largest")
     },
     ("club", "shortest paths"): (shortest_paths, 1),
     **{
@@ -217,7 +324,10 @@ RUNS: dict[tuple[str, str], tuple[Callable, int]] = {
         )
         for layers in (2, 3)
     },
-    ("club", "no mask, 3 layers"): (partial(read_club, GraphAttention, 3, False), 10),
+    ("club", "no mask, 3 layers"): (
+        partial(read_club, GraphAttention, 3, masked=False),
+        10,
+    ),
 }
 
 
@@ -231,9 +341,9 @@ def main() -> None:
         for seed in range(min(seeds, arguments.seeds)):
             if (task, model, seed) not in done:
                 torch.manual_seed(seed)
-                found, asked = run()
-                row = {"task": task, "model": model, "seed": seed}
-                add(TABLE, [{**row, "right": found, "of": asked}])
+                found, asked, *own = run(seed=seed)
+                row = {"task": task, "model": model, "seed": seed, "right": found}
+                add(TABLE, [{**row, "of": asked, "own": "".join(own)}])
 
 
 if __name__ == "__main__":
