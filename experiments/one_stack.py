@@ -21,12 +21,9 @@ TABLE = Path(__file__).with_suffix(".csv")
 PAD, BOS, EOS, MASK = range(4)
 SENTENCES, ASKED, CHOOSING = 8_000, 500, 200
 LABELS, RATES, SEEDS = (16, 64, 256), (1e-3, 3e-3), 3
-STARTS = {  # shares of the chosen words: hidden, changed
-    "from scratch": None,
-    "80/10/10": (0.8, 0.1),
-    "100/0/0": (1.0, 0.0),
-    "next words": None,
-}
+SHARES = {"80/10/10": (0.8, 0.1), "100/0/0": (1.0, 0.0)}  # hidden, changed
+STARTS = ("from scratch", *SHARES, "next words")
+BATCH, STEPS = 64, (500, 1_500)  # of pre-training; the first as in the chapter
 SINGULAR = {*NOUNS, "he", "she"}
 PLURAL = {noun.plural for noun in NOUNS.values()} | {"we", "they"}
 
@@ -90,16 +87,16 @@ def read_all(model: EncoderAlone, tokens: Tensor, past_only: bool) -> Tensor:
     return model.encoder(x, mask)  # (B, S, d_model)
 
 
-def pretrain(corpus: Corpus, start: str) -> EncoderAlone:
+def pretrain(corpus: Corpus, start: str, steps: int) -> EncoderAlone:
     """Let a stack guess hidden words, or next ones; the labels are not used."""
     model = make_encoder(corpus.vocab_size)
 
     def loss() -> Tensor:
-        rows = corpus.tokens[torch.randint(SENTENCES, (32,))]
+        rows = corpus.tokens[torch.randint(SENTENCES, (BATCH,))]
         if start == "next words":
             scores = model.output(read_all(model, rows[:, :-1], past_only=True))
             return F.cross_entropy(scores.mT, rows[:, 1:], ignore_index=PAD)
-        masked, random = STARTS[start]
+        masked, random = SHARES[start]
         ids, judged = hide_tokens(
             rows,
             mask_id=MASK,
@@ -111,39 +108,42 @@ def pretrain(corpus: Corpus, start: str) -> EncoderAlone:
         )
         return hidden_loss(model(ids), rows, judged, PAD)
 
-    if start != "from scratch":
-        fit(model.parameters(), loss, steps=500, rate=1e-2)
+    if steps > 0:
+        fit(model.parameters(), loss, steps=steps, rate=1e-2)
     return model
 
 
 class Reader(nn.Module):
-    """The mean of a stack's vectors, and a score for each answer."""
+    """The mean of a stack's vectors, or the last of them, and a score an answer."""
 
-    def __init__(self, encoder: EncoderAlone, past_only: bool = False) -> None:
+    def __init__(
+        self, encoder: EncoderAlone, past_only: bool = False, read_at: str = "mean"
+    ) -> None:
         super().__init__()
-        self.encoder, self.past_only = encoder, past_only
+        self.encoder, self.past_only, self.read_at = encoder, past_only, read_at
         self.output = nn.Linear(encoder.config.d_model, 2)
 
     def forward(self, tokens: Tensor) -> Tensor:
         real = padding_mask(tokens, PAD)[:, 0, 0, :, None]  # (B, S, 1)
-        vectors = read_all(self.encoder, tokens, self.past_only) * real
-        return self.output(vectors.sum(dim=1) / real.sum(dim=1))  # (B, 2)
+        vectors = read_all(self.encoder, tokens, self.past_only)  # (B, S, d_model)
+        if self.read_at == "last":
+            last = real.sum(dim=1)[:, 0] - 1  # (B,), where EOS stands
+            return self.output(vectors[torch.arange(len(tokens)), last])  # (B, 2)
+        return self.output((vectors * real).sum(dim=1) / real.sum(dim=1))  # (B, 2)
 
 
 def fine_tune(
-    corpus: Corpus, encoder: EncoderAlone, past_only: bool, count: int, rate: float
+    corpus: Corpus, reader: Reader, rows: Tensor, rate: float
 ) -> dict[str, int]:
-    """Train on ``count`` labels, and count the right answers on other sentences."""
-    rows = torch.randperm(SENTENCES)[:count]
-    model = Reader(copy.deepcopy(encoder), past_only)
+    """Train on the labels of ``rows``, and count the right answers elsewhere."""
 
     def loss() -> Tensor:
-        some = rows[torch.randint(count, (32,))]
-        return F.cross_entropy(model(corpus.tokens[some]), corpus.labels[some])
+        some = rows[torch.randint(len(rows), (32,))]
+        return F.cross_entropy(reader(corpus.tokens[some]), corpus.labels[some])
 
-    fit(model.parameters(), loss, steps=100, rate=rate)
+    fit(reader.parameters(), loss, steps=100, rate=rate)
     with torch.no_grad():
-        answers = model(corpus.tokens[SENTENCES:]).argmax(dim=-1)
+        answers = reader(corpus.tokens[SENTENCES:]).argmax(dim=-1)
     right = answers == corpus.labels[SENTENCES:]
     return {
         "right": right[:ASKED].sum().item(),
@@ -153,28 +153,41 @@ def fine_tune(
     }
 
 
+def runs(seeds: int) -> list[tuple[str, int, int]]:
+    """Each start, the steps of its pre-training, and its seed."""
+    return [
+        (start, steps, seed)
+        for steps in (0, *STEPS)
+        for seed in range(seeds)
+        for start in STARTS
+        if (start == "from scratch") == (steps == 0)
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=SEEDS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     corpus = Corpus()
-    done = {(row["start"], int(row["seed"])) for row in read(TABLE)}
-    for seed in range(arguments.seeds):
-        for start in STARTS:
-            if (start, seed) in done:
-                continue
-            torch.manual_seed(seed)
-            encoder = pretrain(corpus, start)
-            rows = []
+    done = {(row["start"], int(row["steps"]), int(row["seed"])) for row in read(TABLE)}
+    for start, steps, seed in runs(arguments.seeds):
+        if (start, steps, seed) in done:
+            continue
+        torch.manual_seed(seed)
+        encoder = pretrain(corpus, start, steps)
+        past_only = start == "next words"
+        rows = []
+        for read_at in ("mean", "last") if past_only else ("mean",):
             for count in LABELS:
                 for rate in RATES:
                     torch.manual_seed(seed)  # the same sentences for every start
-                    past_only = start == "next words"
-                    right = fine_tune(corpus, encoder, past_only, count, rate)
-                    row = {"start": start, "labels": count, "rate": rate, "seed": seed}
-                    rows.append(row | right)
-            add(TABLE, rows)
+                    some = torch.randperm(SENTENCES)[:count]
+                    reader = Reader(copy.deepcopy(encoder), past_only, read_at)
+                    row = {"start": start, "steps": steps, "read_at": read_at}
+                    row |= {"labels": count, "rate": rate, "seed": seed}
+                    rows.append(row | fine_tune(corpus, reader, some, rate))
+        add(TABLE, rows)
 
 
 if __name__ == "__main__":

@@ -567,10 +567,11 @@ def test_with_the_past_in_sight_a_stack_of_few_labels_never_looks_ahead():
     assert_close(one_stack.read_all(model, tokens, False), model.encode(tokens))
 
 
+@pytest.mark.parametrize("read_at", ["mean", "last"])
 @pytest.mark.parametrize("past_only", [False, True])
-def test_padding_changes_nothing_for_a_reader_of_few_labels(past_only):
+def test_padding_changes_nothing_for_a_reader_of_few_labels(past_only, read_at):
     encoder = one_stack.make_encoder(vocab_size=13)
-    reader = one_stack.Reader(encoder, past_only).double()
+    reader = one_stack.Reader(encoder, past_only, read_at).double()
     tokens = torch.randint(4, 13, (B, S))
     longer = torch.cat([tokens, torch.zeros(B, 3, dtype=torch.long)], dim=1)
     assert_close(reader(longer), reader(tokens))
@@ -578,9 +579,16 @@ def test_padding_changes_nothing_for_a_reader_of_few_labels(past_only):
 
 def test_the_table_of_few_labels_is_complete():
     rows = read(one_stack.TABLE)
-    runs = {tuple(row.values())[:4] for row in rows}
-    count = len(one_stack.STARTS) * len(one_stack.LABELS) * len(one_stack.RATES)
-    assert len(rows) == len(runs) == count * one_stack.SEEDS
+    runs = {tuple(row.values())[:6] for row in rows}
+    wanted = {
+        (start, str(steps), read_at, str(count), str(rate), str(seed))
+        for start, steps, seed in one_stack.runs(one_stack.SEEDS)
+        for read_at in ("mean", "last")[: 2 if start == "next words" else 1]
+        for count in one_stack.LABELS
+        for rate in one_stack.RATES
+    }
+    assert runs == wanted
+    assert len(rows) == len(runs)
     assert {row["of"] for row in rows} == {str(one_stack.ASKED)}
     assert {row["chosen_of"] for row in rows} == {str(one_stack.CHOOSING)}
 
