@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import islice
 from pathlib import Path
 
@@ -628,6 +628,30 @@ def test_the_tables_without_the_softmax_are_complete():
     runs = {(row["way"], row["seed"]) for row in rows}
     count = len(without_softmax.IN_GRAMMAR) * len(without_softmax.SEEDS)
     assert len(rows) == len(runs) == count
+
+
+# Beyond text
+
+
+def test_each_world_beyond_text_has_five_runs_of_a_model_and_something_simple_beside():
+    rows = read(FOLDER / "beyond_text.csv")
+    runs = {(row["task"], row["model"], row["seed"]) for row in rows}
+    assert len(runs) == len(rows)
+    assert all(0 <= int(row["right"]) <= int(row["of"]) for row in rows)
+    seeds = Counter((row["task"], row["model"]) for row in rows)
+    simple = {"SVC", "shortest paths"}
+    assert {count for (_, model), count in seeds.items() if model in simple} == {1, 5}
+    assert min(c for (_, model), c in seeds.items() if model not in simple) == 5
+    for task, wanted in {
+        "digits": "SVC",
+        "shuffled": "SVC",
+        "clouds": "deep set, mean",
+        "rings": "SVC",
+        "club": "shortest paths",
+    }.items():
+        assert seeds[task, wanted], task
+    shares = [float(row["own"]) for row in rows if row["own"]]
+    assert 0 < min(shares) < max(shares) < 1
 
 
 # Since 2017
