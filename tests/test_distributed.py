@@ -572,6 +572,7 @@ def test_two_processes_killed_at_any_moment_end_as_two_never_stopped(
     while kills < KILLS:
         folder = tmp_path / f"run {runs}"
         while True:
+            fresh, began = not folder.exists(), time.monotonic()
             two, killed = start(folder), moments.randrange(2)
             two.wait(moments.uniform(0, 0.8 * lasts))
             two.processes[killed].kill()
@@ -583,6 +584,8 @@ def test_two_processes_killed_at_any_moment_end_as_two_never_stopped(
                 pytest.fail(f"one waits for ever: {statuses}, {killed=}")
             if statuses[killed] == 0:
                 assert two.wait() == [0, 0]
+                if fresh:  # or on a computer that was busy at first, no kill comes
+                    lasts = min(lasts, time.monotonic() - began)
                 break
             kills += 1
             look_at(folder)
