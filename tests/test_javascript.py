@@ -36,8 +36,8 @@ MEGABYTES_OVER_THE_WIRE = 3
 # most 2^-24 of the value, and the last layers pass on values of more than a hundred.
 TOLERANCE = 5e-5
 # Every translation should be the same. It may differ where the two likeliest tokens, or
-# two hypotheses, are closer to each other than the rounding errors.
-TIES = 2
+# two hypotheses, are closer to each other than the rounding errors: of hundreds, a few.
+TIES, TIES_IN_SAMPLE = 2, 1
 CAPTIONS = "A brown dog runs across the beach.", "Fünf Leute – 3 in \U0001f6b2!"
 
 
@@ -279,7 +279,7 @@ def sentences(pytestconfig, seed):
 @pytest.mark.sweep
 @pytest.mark.parametrize("beam", [1, 3])
 def test_the_browser_and_pytorch_write_the_same_sentences(
-    ours, theirs, sentences, beam
+    ours, theirs, sentences, beam, pytestconfig
 ):
     expected = theirs.translate(sentences, beam)
     translate = "([texts, beam]) => texts.map((text) => ours.translate(text, beam))"
@@ -287,7 +287,8 @@ def test_the_browser_and_pytorch_write_the_same_sentences(
     different = [
         pair for pair in zip(expected, found, strict=True) if len(set(pair)) > 1
     ]
-    assert len(different) <= TIES, different
+    ties = TIES if pytestconfig.sweeping else TIES_IN_SAMPLE
+    assert len(different) <= ties, different
 
 
 @pytest.mark.parametrize(("max_len", "alpha"), [(6, 1.5), (9, 30.0), (40, 1.5)])
