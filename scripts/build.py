@@ -1,13 +1,12 @@
-"""Build the book strictly, executing only what changed.
+"""Build the book with warnings as errors, executing only what changed.
 
-Jupyter Book runs a chapter again when the chapter's own code changed. This script adds
-what it cannot see. When the library, the pins or the configuration changed, every
-chapter runs again. When a build failed, the next one reads every page again, because
-Sphinx speaks of a fault only while it reads the page.
+Jupyter Book executes a chapter again when the chapter's own code changed. This script
+adds what Jupyter Book cannot see: if the library, the pins or the configuration
+changed, it executes every chapter again. After a failed build it makes Sphinx read every
+page again, because Sphinx reports a problem only while it reads the page.
 """
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -18,21 +17,17 @@ import threading
 import time
 from pathlib import Path
 
-# A change here changes what a cell gives: execute all chapters again.
+from execute import ExecutionFailed, execute
+
+# A change here can change the output of any cell: execute all chapters again.
 EXECUTED_WITH = ["transformer_lib", "models", "experiments", "_ext", "_config.yml"]
 EXECUTED_WITH += ["requirements.txt"]
-# A change here changes pages whose own source is the same: render all of them again.
+# A change here can change every page: render all of them again.
 RENDERED_WITH = ["_toc.yml", "book/_static", "book/references.bib"]
-MODEL = "models/multi30k-en-de"  # with terms of its own, so not everyone has it
+MODEL = "models/multi30k-en-de"  # has its own licence, so some copies lack it
 COMPLAINT = re.compile(r"^.*?(?:WARNING|ERROR|CRITICAL): .*$", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-FAILED_CELL = re.compile(
-    r"error occurred while executing the following cell:\n-{3,}\n(.*?)\n-{3,}\n(.*?)"
-    r"\n+The above exception was the direct cause",
-    re.DOTALL,
-)
-FAILED_NOTEBOOK = re.compile(r"ExecutionError: (.*\.ipynb)$", re.MULTILINE)
-# Anything else that was raised, and what Jupyter Book says before it raises its own.
+# Anything else that was raised, and what Jupyter Book prints before it raises its own.
 RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception)\b.*", re.MULTILINE)
 BECAUSE = "The above exception was the direct cause of the following"
 PAGE = re.compile(r"(?:reading sources|writing output)\.\.\. \[.*?\] (.+)")
@@ -52,27 +47,32 @@ def main(root: Path) -> int:
     if rendered not in state:
         shutil.rmtree(build / ".doctrees", ignore_errors=True)
     build.mkdir(exist_ok=True)
-    # The second comes back below: a build that fails, or is cut off, starts afresh.
+    # The second hash is added below, so a failed build makes the next one start afresh.
     state_file.write_bytes(executed)
 
     began = time.monotonic()
-    status, seconds, page, complaints = jupyter_book(root)
+    try:
+        count = execute(root)
+    except ExecutionFailed as error:
+        print(f"\n{plain(str(error))}\n\nThe book was not built.")
+        return 1
+    ready = time.monotonic()
+    status, page, complaints = jupyter_book(root)
     if status != 0:
-        print(f"\n{explain(complaints, page, root)}\n")
+        print(f"\n{explain(complaints, page)}\n")
         print(f"The book was not built (jupyter-book ended with status {status}).")
         return 1
     state_file.write_bytes(executed + b"\n" + rendered)
-    rest = time.monotonic() - began - sum(seconds)
     print(
-        f"\nExecuted {len(seconds)} notebooks in {sum(seconds):.0f} s, "
-        f"everything else took {rest:.0f} s.\n"
+        f"\nExecuted {count} notebooks in {ready - began:.0f} s, "
+        f"rendered the pages in {time.monotonic() - ready:.0f} s.\n"
         f"The book is at {build / 'html' / 'index.html'}"
     )
     return 0
 
 
 def without_model(root: Path) -> str:
-    """Say which chapters miss the model of the captions, or nothing if it is there."""
+    """Name the chapters that lack the model of the captions, or return nothing."""
     name = Path(MODEL).name.encode()
     chapters = sorted((root / "book").glob("*.ipynb"))
     users = [path.stem for path in chapters if name in path.read_bytes()]
@@ -86,24 +86,24 @@ def without_model(root: Path) -> str:
 
 
 def digest(root: Path, names: list[str]) -> str:
-    """Hash the files with these names, and all that lies in folders of these names."""
+    """Hash the files with these names and everything in the folders with these names."""
     total = hashlib.sha256()
     for name in names:
         top = root / name
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             inside = path.relative_to(root)
-            # What a build itself makes is no input of it.
+            # Leave out what a build itself creates.
             if path.is_file() and not {"__pycache__", "made"} & set(inside.parts):
                 total.update(inside.as_posix().encode() + b"\0")
                 total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
 
 
-def jupyter_book(root: Path) -> tuple[int, list[float], str, str]:
+def jupyter_book(root: Path) -> tuple[int, str, str]:
     """Run the strict build.
 
     Returns:
-        Its status, each notebook's seconds, the last page that was begun, and stderr.
+        Its status, the last page that it began, and what it wrote to stderr.
     """
     program = "from jupyter_book.cli.main import main; main()"
     process = subprocess.Popen(
@@ -118,54 +118,38 @@ def jupyter_book(root: Path) -> tuple[int, list[float], str, str]:
     complaints: list[str] = []
     reader = threading.Thread(target=lambda: complaints.extend(process.stderr))
     reader.start()
-    seconds, page = [], ""
+    page = ""
     try:
-        for line in map(uncoloured, process.stdout):
+        for line in map(plain, process.stdout):
             if "HTML pages are" in line:  # what follows is Jupyter Book's own farewell
                 break
             print(line, end="", flush=True)
-            if ran := re.search(r"Executed notebook in ([\d.]+) seconds", line):
-                seconds.append(float(ran[1]))
             if begun := PAGE.search(line):
                 page = begun[1].strip()
         process.stdout.read()
-    except BaseException:  # such as being told to end
+    except BaseException:  # such as SIGTERM
         process.terminate()
         raise
     finally:
         status = process.wait()
         reader.join()
-    return status, seconds, page, uncoloured("".join(complaints))
+    return status, page, plain("".join(complaints))
 
 
-def uncoloured(text: str) -> str:
+def plain(text: str) -> str:
+    """Remove the colours of a terminal."""
     return COLOUR.sub("", text)
 
 
-def explain(complaints: str, page: str, root: Path) -> str:
-    """Say plainly what went wrong: notebook, cell and error, or Sphinx's warnings."""
-    notebook, cell = FAILED_NOTEBOOK.search(complaints), FAILED_CELL.search(complaints)
-    if not (notebook and cell):
-        if raised := RAISED.findall(complaints.rpartition(BECAUSE)[0]):
-            return f"{page} was the last page that was begun:\n\n{raised[-1]}"
-        # Only the lines of Sphinx, not what kernels say in between; or else all.
-        return "\n".join(COMPLAINT.findall(complaints)) or complaints.strip()
-    path = Path(notebook[1])
-    source, error = cell[1].strip(), cell[2].strip()
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    names = [
-        c.get("id", str(n))
-        for n, c in enumerate(cells, start=1)
-        if "".join(c["source"]).strip() == source
-    ]
-    return (
-        f"{path.relative_to(root)} stopped at cell {' or '.join(names) or '?'}:\n\n"
-        f"{source}\n\n{error}"
-    )
+def explain(complaints: str, page: str) -> str:
+    """Reduce what Jupyter Book wrote to Sphinx's warnings, or to the last error."""
+    if raised := RAISED.findall(complaints.rpartition(BECAUSE)[0]):
+        return f"{page} was the last page that was begun:\n\n{raised[-1]}"
+    return "\n".join(COMPLAINT.findall(complaints)) or complaints.strip()
 
 
 def end(number: int, frame: object) -> None:
-    """Leave in order, and so not without Jupyter Book."""
+    """Exit in order, so that kernels and Jupyter Book are stopped first."""
     sys.exit(128 + number)
 
 
