@@ -12,7 +12,7 @@ import torch
 from book_files import HTML, ROOT
 from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -21,6 +21,7 @@ from chromium import launch
 if not torch.cuda.is_available():  # Triton asks when it is imported
     os.environ["TRITON_INTERPRET"] = "1"
 
+PATIENCE = 300_000  # milliseconds until a test gives up, on however slow a computer
 OFFLINE = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 set_hypothesis_home_dir(ROOT / ".cache" / "hypothesis")
@@ -41,8 +42,8 @@ def pytest_runtest_setup():
     """Take being told to end as an interrupt: fixtures end what they have started.
 
     Before each test, since some libraries leave the signal as it was in the beginning.
-    And whoever runs the tests in the background has Ctrl-C ignored, by them and by the
-    programs that they start.
+    A shell that runs the tests in the background makes them, and the programs that they
+    start, ignore Ctrl-C.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
@@ -63,8 +64,12 @@ def pytest_report_header(config):
     return None
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
-    """Leave out of the ordinary run what only the sweep has."""
+    """Mark what needs a browser, and leave out what belongs to the sweep only."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
     if config.sweeping:
         return
     marks = {item: item.get_closest_marker("sweep") for item in items}
@@ -101,7 +106,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server():
     handler = functools.partial(Quiet, directory=HTML)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
@@ -112,9 +117,10 @@ def server():
         thread.join()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     options = f"--host-resolver-rules={OFFLINE}", "--disable-background-networking"
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         try:
             chromium = launch(playwright, *options)
@@ -128,6 +134,7 @@ def browser():
 def tab(browser):
     """A tab of the browser that notes its errors and its requests to other hosts."""
     opened = browser.new_page(viewport={"width": 1400, "height": 900})
+    opened.set_default_timeout(PATIENCE)
     opened.faults = []
     opened.on(
         "console",

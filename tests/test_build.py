@@ -199,7 +199,7 @@ def test_a_build_that_is_told_to_end_leaves_no_kernel_behind(book):
         assert building.poll() is None
         time.sleep(0.1)
     building.terminate()
-    printed, _ = building.communicate(timeout=60)  # until nobody could print any more
+    printed, _ = building.communicate(timeout=600)  # until nobody could print any more
     assert building.returncode == 143, printed
     with pytest.raises(ProcessLookupError):
         os.kill(int(kernel.read_text()), 0)

@@ -44,7 +44,7 @@ CONFIG = TrainingConfig(epochs=3, warmup_steps=4, average=2)
 EPOCHS, KILLS = 4, 20
 # What takes long to import; torch._dynamo comes with the first optimiser.
 PRELOADED = ["pytest", "torch._dynamo", "transformer_lib.translation.command"]
-LIMIT = 120  # seconds, after which a test has hung
+LIMIT = 600  # seconds, after which a test has hung
 
 
 def sequences(count, seed):

@@ -101,7 +101,7 @@ def test_make_that_is_told_to_end_leaves_no_pip_behind(ready):
     before = pins.read_text()
     pins.write_text("another==1.0\n" + before)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
+        server.settimeout(600)
         index = f"http://127.0.0.1:{server.getsockname()[1]}/"
         make = subprocess.Popen(
             ["make", "book", f"PYTHON={sys.executable}"],
@@ -111,7 +111,7 @@ def test_make_that_is_told_to_end_leaves_no_pip_behind(ready):
             stderr=subprocess.DEVNULL,
         )
         pip, _ = server.accept()  # it asks, and nobody answers
-        pip.settimeout(10)
+        pip.settimeout(600)
         make.send_signal(signal.SIGTERM)
         assert make.wait() != 0
         while pip.recv(4096):

@@ -17,14 +17,14 @@ from book_files import BOOK, ROOT, read_notebook, source
 from nbformat.sign import NotebookNotary, SQLiteSignatureStore
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
-from test_accessibility import AXE
+from axe import AXE
 from test_widget_beam import STEPS, pieces
 
 from transformer_lib.widgets.beam import beam_control
 from transformer_lib.widgets.masks import mask_control
 from transformer_lib.widgets.softmax import softmax_control
 
-SECONDS = 60  # to wait at most, on a busy computer
+SECONDS = 300  # to wait at most, on however slow a computer
 OPTIONS = [
     "--no-browser",
     "--ip=127.0.0.1",
@@ -97,12 +97,10 @@ def lab(tmp_path):
         stderr=log,
     )
     address = f"http://127.0.0.1:{port}"
-    expect.set_options(timeout=1000 * SECONDS)
     try:
         wait_for(f"{address}/api", server)
         yield Lab(address, folders["books"], folders["data"])
     finally:
-        expect.set_options(timeout=5000)
         stop(server)
         log.close()
 

@@ -1,6 +1,7 @@
 """What the laboratory's panels run."""
 
 import sys
+import threading
 import time
 
 import pytest
@@ -162,7 +163,7 @@ def small_laboratory(monkeypatch):
 
 
 def wait(panel):
-    panel._thread.join(60)
+    panel._thread.join()
     assert not panel.is_running
 
 
@@ -221,6 +222,22 @@ def test_what_goes_wrong_in_the_thread_is_said(small_laboratory, monkeypatch):
     press("begin")
     wait(panel)
     assert panel.wrong == "gradients must be finite, got a norm of nan"
+
+
+def test_a_thread_that_fails_at_once_is_not_answered_before_its_button(
+    small_laboratory, monkeypatch
+):
+    panel, press = small_laboratory
+
+    class Hasty(threading.Thread):
+        def start(self):
+            super().start()
+            self.join()  # as on a computer that lets it run first
+
+    monkeypatch.setattr(threading, "Thread", Hasty)
+    monkeypatch.setattr(Run, "advance", lambda run: 1 / 0)
+    press("begin")
+    assert panel.wrong == "ZeroDivisionError: division by zero"
 
 
 # -- What if --------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from book_files import HTML, NOTEBOOKS
-from test_accessibility import AXE, COLOURS, findings
+from axe import COLOURS, findings
 from test_pages import NARROW, PAGES, WIDE, built, read, soup
 
 PAGE = HTML / "book" / "05_masks.html"
@@ -70,7 +70,6 @@ def test_a_figure_opens_large_by_a_click_and_closes_by_one(tab):
 
 def test_nothing_keeps_a_reader_out_of_a_large_figure_in_either_theme(tab):
     read(tab, built(PAGE).as_uri())
-    tab.add_script_tag(path=AXE)
     for theme in ("light", "dark"):
         tab.emulate_media(color_scheme=theme, reduced_motion="reduce")
         tab.wait_for_function(f"document.documentElement.dataset.theme === '{theme}'")

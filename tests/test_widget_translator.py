@@ -259,7 +259,7 @@ def test_the_newest_request_wins_over_one_that_runs(control, script):
 def test_the_page_lives_and_shows_words_while_it_computes_and_can_stop(control, tab):
     tab.evaluate(
         """() => {
-          let last = performance.now();
+          let last = window.began = performance.now();
           window.longest = 0;
           window.seen = new Set();
           setInterval(() => {
@@ -274,7 +274,8 @@ def test_the_page_lives_and_shows_words_while_it_computes_and_can_stop(control, 
     ask(control, "a red cat and a dog " * 4)
     tab.wait_for_function("seen.size > 4")  # beginnings, each longer than the last
     assert stop.get_attribute("aria-disabled") == "false"
-    assert tab.evaluate("longest") < 400
+    # A page that computes itself would be blocked all the time.
+    assert tab.evaluate("longest < (performance.now() - began) / 2")
     stop.click()
     assert says(control, "Stopped") == "Stopped."
     before = german(control)

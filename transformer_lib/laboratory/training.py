@@ -187,6 +187,7 @@ class TrainingLaboratory(Panel):
         self.curves = [] if record is None else read_record(record)
         self.active: Run | None = None
         self._halt, self._thread = threading.Event(), None
+        self._waiting: threading.Thread | None = None
         super().__init__(
             "Training laboratory",
             self.wait,
@@ -239,11 +240,23 @@ class TrainingLaboratory(Panel):
         self.curves, self.active = [], None
         return self._told("All runs are forgotten.")
 
+    def answer(self, call: Callable) -> None:
+        """Answer as any panel does, and only then start a thread that was asked for.
+
+        A thread that ended at once would otherwise answer first, and the answer to the
+        button would replace what it said.
+        """
+        super().answer(call)
+        thread, self._waiting = self._waiting, None
+        if thread is not None:
+            thread.start()
+
     def _train(self, choices: Choices) -> tuple:
         self._halt.clear()
+        told = self._told(f"Training: {choices}.")
         self._thread = threading.Thread(target=self._work, args=(choices,), daemon=True)
-        self._thread.start()
-        return self._told(f"Training: {choices}.")
+        self._waiting = self._thread
+        return told
 
     def _work(self, choices: Choices) -> None:
         """Make updates, and show how far they are, until told to stop."""
