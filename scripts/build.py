@@ -2,8 +2,8 @@
 
 Jupyter Book executes a chapter again when the chapter's own code changed. This script
 adds what Jupyter Book cannot see: if the library, the pins or the configuration
-changed, it executes every chapter again. After a failed build it makes Sphinx read every
-page again, because Sphinx reports a problem only while it reads the page.
+changed, it executes every chapter again. After a failed build it makes Sphinx read
+every page again, because Sphinx reports a problem only while it reads the page.
 """
 
 import hashlib
@@ -86,7 +86,7 @@ def without_model(root: Path) -> str:
 
 
 def digest(root: Path, names: list[str]) -> str:
-    """Hash the files with these names and everything in the folders with these names."""
+    """Hash these files, and all files in these folders."""
     total = hashlib.sha256()
     for name in names:
         top = root / name

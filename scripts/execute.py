@@ -20,7 +20,9 @@ from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 
-RUNS_ALONE = re.compile(r"perf_counter|thread_time|process_time|transformer_lib.workers")
+RUNS_ALONE = re.compile(
+    r"perf_counter|thread_time|process_time|transformer_lib.workers"
+)
 CELL_TIMEOUT = 600  # seconds
 GUESS = 10.0  # seconds, for a notebook that has never run here
 AT_ONCE = min(8, len(os.sched_getaffinity(0)) if os.name == "posix" else os.cpu_count())
@@ -53,6 +55,7 @@ class Job:
             self.notebook,
             timeout=CELL_TIMEOUT,
             record_timing=False,
+            extra_arguments=["--log-level=ERROR"],  # no notes about TCP
             resources={"metadata": {"path": str(self.path.parent)}},
             on_cell_start=self._note,
         )

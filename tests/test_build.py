@@ -7,14 +7,20 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from book_files import ROOT
 from bs4 import BeautifulSoup
+from jupyter_cache import get_cache
 
 sys.path.append(str(ROOT / "scripts"))
 
+import build
+import execute
 from build import MODEL, digest
+from execute import ExecutionFailed
 
 ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
@@ -76,7 +82,9 @@ class SmallBook:
         """Return the exit status, what was printed, and the chapters executed."""
         done = self.start(**environment)
         printed, _ = done.communicate()
-        executed = re.findall(r"(\w+)\.ipynb: Executing notebook", printed)
+        assert "Executing notebook" not in printed  # what Sphinx would say
+        lines = re.findall(r"^executing ([\w, ]+);", printed, re.MULTILINE)
+        executed = {name for line in lines for name in line.split(", ")}
         return done.returncode, printed, sorted(executed)
 
 
@@ -106,10 +114,23 @@ def test_only_what_changed_is_executed(book):
     status, printed, executed = book.build()
     assert (status, executed) == (0, ["first", "second"]), printed
 
+
+@pytest.mark.parametrize("damage", [b"", b"[]\xff", None])
+def test_a_damaged_note_of_what_was_built_makes_it_build_all(book, monkeypatch, damage):
+    monkeypatch.setattr(build, "execute", lambda root: 0)
+    monkeypatch.setattr(build, "jupyter_book", lambda root: (0, "", ""))
+    assert build.main(book.root) == 0
+    made = [book.root / "_build" / name for name in (".jupyter_cache", ".doctrees")]
     (noted,) = (book.root / "_build").glob("inputs.*")
-    noted.write_bytes(b"[]\xff")
-    status, printed, executed = book.build()
-    assert (status, executed) == (0, ["first", "second"]), printed
+    for whole in (True, False):
+        for folder in made:
+            folder.mkdir()
+        if not whole:
+            noted.unlink() if damage is None else noted.write_bytes(damage)
+        assert build.main(book.root) == 0
+        assert [folder.exists() for folder in made] == [whole, whole]
+        for folder in made:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize("above", ["book", "made"])
@@ -131,7 +152,8 @@ def test_a_chapter_that_fails_stops_the_build_with_its_name_cell_and_error(book)
         end = printed[printed.index("book/second.ipynb stopped at cell") :]
         assert end.startswith("book/second.ipynb stopped at cell sum-of-second:")
         assert "AssertionError: four" in end
-        assert "jupyter_book" not in end
+        assert "first" not in end
+        assert "\x1b" not in end
 
     book.chapter("second", "2 + 2")
     status, printed, executed = book.build()
@@ -153,14 +175,12 @@ def test_a_warning_fails_the_build_every_time(book):
 # -- What stops it ---------------------------------------------------------------------
 
 
-def test_a_kernel_that_dies_is_told_with_its_chapter_on_any_terminal(book):
+def test_a_kernel_that_dies_is_reported_with_its_cell_on_any_terminal(book):
     book.chapter("zürich", "import os; os._exit(1)")
-    contents = "format: jb-book\nroot: book/intro\nchapters:\n  - file: book/zürich\n"
-    book.write("_toc.yml", contents)
     status, printed, _ = book.build(**ASCII_ONLY)
     assert status == 1, printed
-    end = printed[printed.index("book/z\\xfcrich was the last page that was begun:") :]
-    assert "DeadKernelError: Kernel died" in end
+    end = printed[printed.index("stopped at cell sum-of-z\\xfcrich:") :]
+    assert "import os; os._exit(1)\n\nKernel died" in end
     assert len(end.splitlines()) < 8
 
 
@@ -168,7 +188,7 @@ def test_a_notebook_that_is_none_is_named(book):
     book.write("book/first.ipynb", "no JSON")
     status, printed, _ = book.build()
     assert status == 1, printed
-    end = printed[printed.index("book/first was the last page that was begun:") :]
+    end = printed[printed.index("book/first.ipynb cannot be read: ") :]
     assert "Notebook does not appear to be JSON: 'no JSON'" in end
     assert len(end.splitlines()) < 8
 
@@ -188,6 +208,56 @@ def test_what_the_computer_refuses_is_told_in_a_line(book):
     assert status == 1
     assert printed.startswith("The book was not built: ")
     assert len(printed.splitlines()) == 1
+
+
+# -- In which order --------------------------------------------------------------------
+
+
+class Recorded:
+    """Stands for a notebook: how long it takes, and what runs beside it."""
+
+    running: ClassVar = set()
+
+    def __init__(self, name, alone=False, fails=False):
+        self.path, self.alone, self.fails = Path(f"{name}.ipynb"), alone, fails
+        self.seconds, self.began, self.beside = 1.0, 0.0, set()
+
+    def run(self):
+        self.running.add(self.path.stem)
+        time.sleep(0.01)
+        self.beside = self.running - {self.path.stem}
+        self.running.discard(self.path.stem)
+        if self.fails:
+            raise ExecutionFailed(f"{self.path.stem} failed")
+
+    def stop(self):
+        pass
+
+
+def test_a_notebook_that_measures_time_has_nothing_beside_it(capsys):
+    jobs = [Recorded(name) for name in "abcdef"]
+    jobs += [Recorded(name, alone=True) for name in "xyz"]
+    jobs[2].fails = True
+    ended = dict(execute.run_all(jobs))
+    assert ended == {job: "c failed" if job.fails else None for job in jobs}
+    assert [job.beside for job in jobs if job.alone] == [set()] * 3
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "executing z; 0 more; about 0.0 min left"
+    assert len(lines) == len(jobs)
+
+
+def test_what_reads_the_clock_of_a_processor_runs_alone(book):
+    book.chapter("second", "from time import thread_time\nthread_time()")
+    book.chapter("third", "from transformer_lib.workers import Workers")
+    cache = get_cache(str(book.root / "cache"))
+    jobs = execute.find_jobs(book.root, cache, {"first": 7.5})
+    found = {job.path.stem: (job.alone, job.seconds) for job in jobs}
+    guess = execute.GUESS
+    assert found == {
+        "first": (False, 7.5),
+        "second": (True, guess),
+        "third": (True, guess),
+    }
 
 
 def test_a_build_that_is_told_to_end_leaves_no_kernel_behind(book):

@@ -106,7 +106,8 @@ def test_make_that_is_told_to_end_leaves_no_pip_behind(ready):
         make = subprocess.Popen(
             ["make", "book", f"PYTHON={sys.executable}"],
             cwd=ready.root,
-            env=ready.environment() | {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": index},
+            env=ready.environment()
+            | {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": index, "PIP_TIMEOUT": "6000"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -115,7 +116,7 @@ def test_make_that_is_told_to_end_leaves_no_pip_behind(ready):
         make.send_signal(signal.SIGTERM)
         assert make.wait() != 0
         while pip.recv(4096):
-            pass  # until it is gone, before it would give up by itself
+            pass  # until it is gone, long before it would give up by itself
         pip.close()
     pins.write_text(before)
 

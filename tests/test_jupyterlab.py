@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import nbformat
 import pytest
+from axe import AXE
 from book_files import BOOK, ROOT, read_notebook, source
 from nbformat.sign import NotebookNotary, SQLiteSignatureStore
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
-from axe import AXE
 from test_widget_beam import STEPS, pieces
 
 from transformer_lib.widgets.beam import beam_control

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from book_files import HTML, NOTEBOOKS
 from axe import COLOURS, findings
+from book_files import HTML, NOTEBOOKS
 from test_pages import NARROW, PAGES, WIDE, built, read, soup
 
 PAGE = HTML / "book" / "05_masks.html"
