@@ -1,19 +1,21 @@
-# The Transformer, Line by Line. `make help` lists what there is.
+# The Transformer, Line by Line. `make help` lists the commands.
 
 PYTHON ?= python3
-# Where to take torch from instead of pip's usual place: see README.md.
+# An index to install torch from, instead of pip's default: see CONTRIBUTING.md.
 TORCH_INDEX ?=
 PORT ?= 8000
-# For JupyterLab, such as --allow-root.
+# Options of JupyterLab, such as --allow-root.
 OPTIONS ?=
 
-# All by `python -m`: the programs in .venv/bin name the folder that they were made in.
+# Use `python -m`: scripts in .venv/bin contain the path they were installed to.
 RUN := .venv/bin/python
-# Whatever the terminal takes for its alphabet, the files of the book are UTF-8.
+# One thread per worker, and one worker per core.
+PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --maxprocesses=8
+# Force UTF-8 regardless of the terminal's locale.
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help ready book test lab serve bundle pdf clean
+.PHONY: help ready book quick style test slow lab serve bundle pdf clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,24 +23,37 @@ help: ## list the commands
 ready:
 	@$(PYTHON) scripts/environment.py $(TORCH_INDEX)
 
-book: ready ## execute what changed, render the pages strictly, say where they are
+book: ready ## build the book (warnings are errors), executing only what changed
+	@$(RUN) scripts/programs.py cc
 	@$(RUN) scripts/build.py
 
-test: book ## check the style, run every test and every notebook
+style: ready
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile
+
+quick: style ## a minute after each edit: style and library, without book or browser
+	$(PYTEST) tests --dist worksteal -m "not (slow or browser or book)"
+
+test: book style ## style, library, every notebook, and every page once in a browser
+	@$(RUN) scripts/programs.py chromium
+	$(PYTEST) tests --dist worksteal -m "not slow"
+	$(PYTEST) book --dist loadfile
+
+slow: book ## the rest: build, PDF, archive, JupyterLab, processes, phone widths
+	@$(RUN) scripts/programs.py chromium
+	$(PYTEST) tests --dist worksteal -m slow
 
 lab: ready ## open the notebooks in JupyterLab; as root: make lab OPTIONS=--allow-root
 	@$(RUN) scripts/lab.py $(OPTIONS)
 
-serve: book ## serve the pages on this computer alone
+serve: book ## serve the pages on localhost
 	@$(RUN) scripts/serve.py $(PORT)
 
 bundle: book ## pack pages, notebooks, library and models into one archive
 	@$(RUN) scripts/bundle.py
 
-pdf: book ## print the whole book into one PDF, with Chromium
+pdf: book ## print the whole book into one PDF
+	@$(RUN) scripts/programs.py chromium
 	@$(RUN) scripts/pdf.py
 
 clean: ## delete the built pages and the executed notebooks

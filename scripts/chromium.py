@@ -1,29 +1,27 @@
-"""Start the Chromium that this computer has: for the PDF, the tests, a measurement."""
+"""Start the installed Chromium: for the PDF, the tests and a benchmark."""
 
 import os
-import shutil
 
 from playwright.sync_api import Browser, Playwright
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+from programs import advice, find
 
 
 def launch(playwright: Playwright, *options: str) -> Browser:
-    """Start it, without a window.
+    """Start it without a window.
 
     Args:
-        playwright: What drives it.
-        *options: Of the command line.
+        playwright: The Playwright that controls it.
+        *options: Options of its command line.
 
     Returns:
         The browser.
 
     Raises:
-        SystemExit: If there is none.
+        SystemExit: If Chromium is not installed.
     """
-    program = next(filter(None, map(shutil.which, NAMES)), None)
+    program = find("chromium")
     if program is None:
-        raise SystemExit("This needs Chromium; on Debian: apt install chromium")
+        raise SystemExit(advice("chromium"))
     if getattr(os, "geteuid", lambda: 1)() == 0:
-        options += ("--no-sandbox",)  # it has no sandbox for root
+        options += ("--no-sandbox",)  # Chromium has no sandbox for root
     return playwright.chromium.launch(executable_path=program, args=options)

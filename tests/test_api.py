@@ -40,6 +40,7 @@ def documented():
     return {name for kind in kinds if kind.startswith("py:") for name in kinds[kind]}
 
 
+@pytest.mark.book
 @pytest.mark.parametrize("name", public_modules())
 def test_every_module_class_and_function_has_a_place_in_the_reference(name, documented):
     module = importlib.import_module(name)

@@ -95,6 +95,7 @@ def book(tmp_path):
     return SmallBook(root)
 
 
+@pytest.mark.slow
 def test_only_what_changed_is_executed(book):
     status, printed, executed = book.build()
     assert (status, executed) == (0, ["first", "second"]), printed
@@ -143,6 +144,7 @@ def test_a_change_is_seen_wherever_the_book_lies(tmp_path, above):
     assert digest(root, ["library"]) != before
 
 
+@pytest.mark.slow
 def test_a_chapter_that_fails_stops_the_build_with_its_name_cell_and_error(book):
     book.chapter("second", "assert 2 + 2 == 5, 'four'")
     for _ in range(2):  # a fault is not forgotten by the second run
@@ -160,6 +162,7 @@ def test_a_chapter_that_fails_stops_the_build_with_its_name_cell_and_error(book)
     assert (status, executed) == (0, ["second"]), printed
 
 
+@pytest.mark.slow
 def test_a_warning_fails_the_build_every_time(book):
     book.write("book/intro.md", "# A small book\n\n{ref}`nowhere`\n")
     book.chapter("second", "warnings.warn('mind the gap')")
@@ -175,6 +178,7 @@ def test_a_warning_fails_the_build_every_time(book):
 # -- What stops it ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_kernel_that_dies_is_reported_with_its_cell_on_any_terminal(book):
     book.chapter("zürich", "import os; os._exit(1)")
     status, printed, _ = book.build(**ASCII_ONLY)
@@ -184,6 +188,7 @@ def test_a_kernel_that_dies_is_reported_with_its_cell_on_any_terminal(book):
     assert len(end.splitlines()) < 8
 
 
+@pytest.mark.slow
 def test_a_notebook_that_is_none_is_named(book):
     book.write("book/first.ipynb", "no JSON")
     status, printed, _ = book.build()
@@ -193,6 +198,7 @@ def test_a_notebook_that_is_none_is_named(book):
     assert len(end.splitlines()) < 8
 
 
+@pytest.mark.slow
 def test_a_model_that_is_missing_is_named_with_the_chapters_that_load_it(book):
     book.chapter("second", f"open('../{MODEL}/model.safetensors')")
     status, printed, executed = book.build()
@@ -202,6 +208,7 @@ def test_a_model_that_is_missing_is_named_with_the_chapters_that_load_it(book):
     assert (ROOT / MODEL).is_dir()
 
 
+@pytest.mark.slow
 def test_what_the_computer_refuses_is_told_in_a_line(book):
     book.write("_build", "a file where the folder shall be")
     status, printed, _ = book.build()
@@ -260,6 +267,7 @@ def test_what_reads_the_clock_of_a_processor_runs_alone(book):
     }
 
 
+@pytest.mark.slow
 def test_a_build_that_is_told_to_end_leaves_no_kernel_behind(book):
     kernel = book.root / "kernel"
     code = f"import os, time, pathlib\npathlib.Path({str(kernel)!r}).write_text("

@@ -101,6 +101,7 @@ def unpacked(tmp_path_factory):
     return folder / bundle.NAME
 
 
+@pytest.mark.slow
 def test_what_a_page_links_to_is_in_the_archive(unpacked):
     html = unpacked / "html"
     templates = set(html.glob("_static/*.html"))  # of the theme: no pages
@@ -116,6 +117,7 @@ def test_what_a_page_links_to_is_in_the_archive(unpacked):
     assert missing == set()
 
 
+@pytest.mark.slow
 def test_the_first_page_opens_the_book(unpacked, tab):
     tab.goto((unpacked / "START-HERE.html").as_uri())
     tab.wait_for_url("**/html/book/intro.html")
@@ -123,6 +125,7 @@ def test_the_first_page_opens_the_book(unpacked, tab):
     assert tab.faults == []
 
 
+@pytest.mark.slow
 def test_the_notebooks_in_it_find_its_library_and_its_models(unpacked):
     chapters = sorted((unpacked / "book").glob("*.ipynb"))
     assert [path.name for path in chapters] == [path.name for path in NOTEBOOKS]

@@ -219,6 +219,7 @@ def train_in_each_way_together():
     return results
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_updates_of_one(pair):
     two = pair(train_in_each_way_together)
     expected = train_in_each_way()
@@ -272,6 +273,7 @@ def skip_in_float16():
     return weights_of(model), [epoch.skipped for epoch in history]
 
 
+@pytest.mark.slow
 def test_a_step_whose_gradient_overflows_in_one_process_is_skipped_by_all(pair):
     two = pair(skip_in_float16)
     assert two.wait() == [0, 0]
@@ -301,6 +303,7 @@ def train_in_parts(folder):
     return runs[0], runs[2], drawn
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_exact_since_each_process_draws_numbers_of_its_own(
     pair, tmp_path
 ):
@@ -320,6 +323,7 @@ def go_on_together(folder):
     return weights_of(model), [epoch.loss for epoch in history]
 
 
+@pytest.mark.slow
 def test_another_number_of_processes_may_go_on_with_a_run(pair, tmp_path):
     brief = replace(CONFIG, epochs=1)
     train(new_model(), batches, VALIDATION, brief, folder=tmp_path / "one")
@@ -379,6 +383,7 @@ def tensors_in(folder):
     return [tensors_of(folder / name) for name in (TRANSLATOR, STATE)]
 
 
+@pytest.mark.slow
 def test_process_0_alone_talks_and_the_record_tells_how_many_there_were(undisturbed):
     folder, (status, out, err), other = undisturbed
     assert (status, out.count("epoch"), out.count("chrF")) == (0, 2, 1)
@@ -387,6 +392,7 @@ def test_process_0_alone_talks_and_the_record_tells_how_many_there_were(undistur
     assert read_record(folder)["processes"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
 def test_if_one_is_killed_the_other_ends_in_words_and_the_same_command_goes_on(
     pair, text, undisturbed, tmp_path, killed
@@ -412,6 +418,7 @@ def test_if_one_is_killed_the_other_ends_in_words_and_the_same_command_goes_on(
     assert tensors_in(tmp_path / "run") == tensors_in(undisturbed[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_ctrl_c_in_one_process_ends_both(pair, text, tmp_path, rank):
     arguments = train_arguments(text, tmp_path / "run")
@@ -425,6 +432,7 @@ def test_ctrl_c_in_one_process_ends_both(pair, text, tmp_path, rank):
     assert "error" not in said
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_ever_for_a_process_that_does_not_answer(pair, text, tmp_path):
     arguments = train_arguments(text, tmp_path / "run")
     two = pair(run_command, arguments, ("sleep", 1))
@@ -434,6 +442,7 @@ def test_nobody_waits_for_ever_for_a_process_that_does_not_answer(pair, text, tm
     assert "or has not answered for 0.1 minutes\n" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -474,6 +483,7 @@ def resume_apart(folder):
         return str(error)
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_see_the_run_refuses_to_join_it(pair, tmp_path):
     train(new_model(), batches, VALIDATION, replace(CONFIG, epochs=1), folder=tmp_path)
     two = pair(resume_apart, tmp_path)
@@ -526,6 +536,7 @@ def losses(folder):
         return [float(row["validation_loss"]) for row in csv.DictReader(file)]
 
 
+@pytest.mark.slow
 def test_torchrun_starts_anew_after_a_kill_and_goes_on(text, undisturbed, tmp_path):
     script, folder = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT, encoding="utf-8")
@@ -537,6 +548,7 @@ def test_torchrun_starts_anew_after_a_kill_and_goes_on(text, undisturbed, tmp_pa
     assert losses(folder) == pytest.approx(losses(undisturbed[0]), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_torchrun_runs_the_command_as_it_is_and_a_refusal_is_said_once(text, tmp_path):
     arguments = train_arguments(text, tmp_path / "run")
     module = ("-m", "transformer_lib.translation")

@@ -54,6 +54,7 @@ def ready(begun):
     return begun[0]
 
 
+@pytest.mark.slow
 def test_a_python_that_is_too_old_is_named_and_a_newer_one_makes_all_anew(begun):
     _, (*refused, (status, printed)) = begun
     for failed, said in refused:
@@ -64,6 +65,7 @@ def test_a_python_that_is_too_old_is_named_and_a_newer_one_makes_all_anew(begun)
     assert "done by" in printed
 
 
+@pytest.mark.slow
 def test_what_is_installed_is_not_fetched_again_however_new_the_files_are(ready):
     for path in (ready.root / "requirements.txt", ready.root / "pyproject.toml"):
         os.utime(path)
@@ -72,6 +74,7 @@ def test_what_is_installed_is_not_fetched_again_however_new_the_files_are(ready)
         assert ready.make(goal, network=False) == (0, done)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_fetched_is_named(ready):
     pins = ready.root / "requirements.txt"
     before = pins.read_text()
@@ -84,6 +87,7 @@ def test_what_cannot_be_fetched_is_named(ready):
     pins.write_text(before)
 
 
+@pytest.mark.slow
 def test_a_checkout_that_was_copied_works_without_a_network(ready, tmp_path):
     copied = Project(tmp_path / "it's the Bücher of $HOME", ready.network)
     shutil.copytree(ready.root, copied.root, symlinks=True)
@@ -96,6 +100,7 @@ def test_a_checkout_that_was_copied_works_without_a_network(ready, tmp_path):
     assert str(copied.root) in (copied.root / ".venv/bin/activate").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_make_that_is_told_to_end_leaves_no_pip_behind(ready):
     pins = ready.root / "requirements.txt"
     before = pins.read_text()

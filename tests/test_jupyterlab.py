@@ -126,6 +126,7 @@ def wait_for(address, server):
     pytest.fail("JupyterLab does not answer")
 
 
+@pytest.mark.slow
 def test_the_keys_of_a_control_reach_it_in_jupyterlab(lab, browser):
     controls = [
         softmax_control(["a", "b"], [1.0, 2.0], d_k=4),
@@ -201,6 +202,7 @@ class Panel:
         self.section.get_by_role("button", name=name, exact=True).click()
 
 
+@pytest.mark.slow
 def test_every_panel_runs_the_real_code_in_jupyterlab(lab, browser):
     cells = read_notebook(BOOK / "b_laboratory.ipynb")["cells"]
     code = [source(cell) for cell in cells if cell["cell_type"] == "code"]

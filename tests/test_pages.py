@@ -24,6 +24,7 @@ from book_files import (
 )
 from bs4 import BeautifulSoup
 
+pytestmark = pytest.mark.book
 CORE = [
     "masks",
     "attention",
@@ -602,6 +603,7 @@ CHAPTER = HTML / "book" / "03_attention.html"
 HAS_FOCUS = "e => e.contains(document.activeElement)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "side"),
     [(400, "primary"), (820, "primary"), (400, "secondary"), (820, "secondary")],

@@ -67,6 +67,7 @@ def small(tmp_path_factory):
     return html
 
 
+@pytest.mark.slow
 def test_pages_follow_the_contents_and_links_lead_within_the_paper(small, tmp_path):
     pdf.print_book(small, tmp_path / "book.pdf")
     texts, reader = read(tmp_path / "book.pdf")
@@ -92,12 +93,14 @@ def test_a_title_that_was_written_twice_is_said_once(tmp_path):
     assert [item.title for item in rest] == ["Proof", "Summary"]
 
 
+@pytest.mark.slow
 def test_a_long_line_goes_on_in_the_next_one(small, tmp_path):
     pdf.print_book(small, tmp_path / "book.pdf", {"one"})
     (text,), _ = read(tmp_path / "book.pdf")
     assert without_spaces(LONG) in without_spaces(text)
 
 
+@pytest.mark.slow
 def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
     pdf.print_book(HTML, tmp_path / "book.pdf", {"03_attention"})
     texts, reader = read(tmp_path / "book.pdf")
@@ -110,6 +113,7 @@ def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
     assert not [link for _, link in links(reader) if str(link).startswith("file:")]
 
 
+@pytest.mark.slow
 def test_what_is_folded_on_the_page_is_open_on_paper(tmp_path):
     pdf.print_book(HTML, tmp_path / "book.pdf", {"02_positions"})
     texts, _ = read(tmp_path / "book.pdf")
@@ -127,6 +131,7 @@ def test_without_pages_the_command_is_named(tmp_path):
         pdf.print_book(tmp_path, tmp_path / "book.pdf")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_printed_leaves_the_old_file(small, tmp_path):
     old = tmp_path / "book.pdf"
     old.write_text("old")

@@ -6,6 +6,7 @@ import pytest
 from book_files import HTML
 from test_pages import built, read
 
+pytestmark = pytest.mark.book
 MARKED = "[...CSS.highlights.get('searched') ?? []].map(range => range.toString())"
 
 

@@ -33,6 +33,7 @@ def test_what_is_no_port_is_named(port):
     assert refused(port).startswith(f"Port {port} cannot be used (")
 
 
+@pytest.mark.book
 def test_the_pages_are_served_until_it_is_interrupted():
     server = subprocess.Popen(
         [sys.executable, SERVE, "0"],

@@ -3,6 +3,7 @@
 import re
 import shutil
 
+import pytest
 from book_files import BOOK, NOTEBOOKS, read_notebook, source
 from stand_ins import Project
 
@@ -19,6 +20,7 @@ def test_every_chapter_is_listed_with_the_minutes_that_it_names():
         assert minutes.get(number) == re.search(r"\*\*Time\*\* (\d+)", text)[1], number
 
 
+@pytest.mark.slow
 def test_the_recipe_for_a_lab_without_a_network_works_in_a_lab_without_one(tmp_path):
     recipe = PAGE.partition("## In a lab without network\n")[2].partition("\n## ")[0]
     outside, inside = re.findall(r"```sh\n(.*?)```", recipe, re.DOTALL)

@@ -711,6 +711,7 @@ def stop_after_an_epoch(process, how):
     return process.returncode, err
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_and_killed_ends_as_one_that_was_not(
     files, folder, tmp_path
 ):

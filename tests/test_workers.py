@@ -49,15 +49,18 @@ def both():
         yield workers
 
 
+@pytest.mark.slow
 def test_a_function_runs_in_each_process_and_they_talk_to_each_other(both, capsys):
     assert both(total, 5) == [[10, 1], [10, 1]]
     assert capsys.readouterr().out == "rank 0: line 0\nrank 1: line 1\n"
 
 
+@pytest.mark.slow
 def test_each_process_knows_its_rank_and_uses_one_thread(both):
     assert both(own_number) == [(0, 2, 1, 0), (1, 2, 1, 1)]
 
 
+@pytest.mark.slow
 def test_what_was_shared_can_be_used_and_what_was_not_cannot(both):
     with pytest.raises(RuntimeError, match="name 'helper' is not defined"):
         both(uses_helper)
@@ -65,12 +68,14 @@ def test_what_was_shared_can_be_used_and_what_was_not_cannot(both):
     assert both(uses_helper) == [7, 8]
 
 
+@pytest.mark.slow
 def test_an_error_says_whose_it_is_and_the_workers_live_on(both):
     with pytest.raises(RuntimeError, match=r"^rank 1: ValueError: rank 1 does not"):
         both(raises_in_one)
     assert both(total, 1) == [[2, 1], [2, 1]]
 
 
+@pytest.mark.slow
 def test_who_gives_no_answer_is_named_and_all_are_ended():
     with Workers(2) as workers:
         with pytest.raises(TimeoutError, match="rank 0 gave no answer in 2 s"):
@@ -79,6 +84,7 @@ def test_who_gives_no_answer_is_named_and_all_are_ended():
             workers(total, 5)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_named():
     with Workers(2) as workers, pytest.raises(RuntimeError, match="rank 1 has died"):
         workers(dies)
