@@ -1,7 +1,7 @@
 """Look for programs that pip cannot install: `python scripts/programs.py NAME...`.
 
-As root, on a computer with apt-get, it installs what is missing. Elsewhere it says in one
-sentence what to install.
+As root, on a computer with apt-get, it installs what is missing. Elsewhere it says in
+one sentence what to install.
 """
 
 import os
