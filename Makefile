@@ -47,7 +47,7 @@ lab: ready ## open the notebooks in JupyterLab; as root: make lab OPTIONS=--allo
 	@$(RUN) scripts/lab.py $(OPTIONS)
 
 serve: book ## serve the pages on localhost
-	@$(RUN) scripts/serve.py $(PORT)
+	$(RUN) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
 bundle: book ## pack pages, notebooks, library and models into one archive
 	@$(RUN) scripts/bundle.py

@@ -16,7 +16,8 @@ from transformer_lib.files import whole_file  # noqa: E402
 NAME = "the-transformer-line-by-line"
 # What the archive holds, beside the pages. What is not named here stays at home.
 PARTS = [
-    *("LICENSE", "Makefile", "README.md", "_config.yml", "_ext", "_toc.yml"),
+    *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"),
+    *("README.md", "_config.yml", "_ext", "_toc.yml"),
     *("benchmarks", "book", "experiments", "models", "pyproject.toml"),
     *("requirements.txt", "scripts", "tests", "transformer_lib"),
 ]

@@ -23,7 +23,7 @@ def project(tmp_path):
     root = tmp_path / "project"
     for name in [
         *(
-            part if "." in part or part.isupper() else f"{part}/file"
+            part if "." in part or part[0].isupper() else f"{part}/file"
             for part in bundle.PARTS
         ),
         "_build/html/book/intro.html",

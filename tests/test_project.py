@@ -4,6 +4,7 @@ import ast
 import re
 import signal
 import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -31,10 +32,105 @@ def test_every_requirement_is_pinned_exactly():
     assert len(names) == len(set(names))
 
 
+def declared():
+    """List what pyproject.toml asks for, by extra; the core has the name ""."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {"": project["dependencies"], **project["optional-dependencies"]}
+    return {
+        extra: {name.partition(";")[0].strip() for name in names}
+        for extra, names in extras.items()
+    }
+
+
 def test_what_the_library_needs_is_among_the_pins():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     pinned = {line.partition("==")[0].lower() for line in requirements()}
-    assert {name.lower() for name in project["project"]["dependencies"]} <= pinned
+    assert set().union(*declared().values()) <= pinned
+
+
+MODULE_OF = {"markdown-it-py": "markdown_it", "pillow": "PIL"}
+# What no reader of a model needs: downloads, scores and progress; pictures and pages.
+EXTRA_OF = {
+    "data.multi30k": "train",
+    "translation": "train",
+    "triton_attention": "book",
+    **dict.fromkeys(("inspection", "widgets", "laboratory"), "book"),
+    **dict.fromkeys(("drawing", "plotting", "svg"), "book"),
+}
+
+
+def test_a_module_imports_only_what_its_extra_declares():
+    names = declared()
+    for path in (ROOT / "transformer_lib").rglob("*.py"):
+        module = ".".join(path.relative_to(ROOT / "transformer_lib").parts)
+        extras = {extra for name, extra in EXTRA_OF.items() if module.startswith(name)}
+        allowed = names[""].union(*(names[extra] for extra in extras))
+        allowed = {MODULE_OF.get(name, name.replace("-", "_")) for name in allowed}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported = {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported = {node.module.partition(".")[0]}
+            else:
+                continue
+            own = sys.stdlib_module_names | {"transformer_lib"}
+            assert imported <= allowed | own, module
+
+
+WITHOUT_EXTRAS = """
+import importlib, sys
+sys.modules.update(dict.fromkeys(sys.argv[1:]))  # importing None fails
+from transformer_lib import checkpoint, decoding, training
+from transformer_lib.translation import Translator
+(german,) = Translator.load("models/grammar-en-de").translate(["the cat sleeps"])
+print(german)
+"""
+
+
+def test_the_core_translates_without_any_extra():
+    extras = set().union(*(names for extra, names in declared().items() if extra))
+    modules = [MODULE_OF.get(name, name.replace("-", "_")) for name in extras]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS, *modules],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert (done.returncode, done.stdout) == (0, "die Katze schläft\n"), done.stderr
+
+
+def test_the_example_in_the_readme_prints_what_it_says():
+    text = (ROOT / "README.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8"
+    )
+    said = re.findall(r"^print\(.*\)  # (.+)$", code, re.MULTILINE)
+    assert done.stdout.splitlines() == said, done.stderr
+
+
+def test_the_pages_are_served_on_localhost_alone():
+    command = ["make", "-n", "-o", "book", "serve", "PORT=8123"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
+    assert "http.server 8123 --bind 127.0.0.1 --directory _build/html" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_a_file_that_the_front_door_links_to_exists(name):
+    text = (ROOT / name).read_text("utf-8")
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text)]
+    local = [link for link in links if not link.startswith("https:")]
+    assert [link for link in local if not (ROOT / link).exists()] == []
+
+
+def test_every_make_target_that_is_written_about_exists():
+    targets = re.findall(
+        r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE
+    )
+    texts = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    texts += [*BOOK.glob("*.md")]
+    for path in texts:
+        named = re.findall(r"(?:`|^)make (\w+)", path.read_text("utf-8"), re.MULTILINE)
+        assert set(named) <= set(targets), path.name
 
 
 def test_every_chapter_is_in_the_table_of_contents():
