@@ -1,6 +1,7 @@
 """The PDF of the whole book: nothing cut, nothing lost, and every link leads on."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import lxml.html
 import pytest
@@ -21,6 +22,12 @@ MENU = """<nav class="bd-docs-nav"><a href="#">The book</a>
 ONE = f"""<h1>1. One</h1><h2 id="here">Here</h2><a href="#here">above</a>
 <a href="two.html#here">beyond</a> <a href="https://example.org/">outside</a>
 <a href="../_sources/book/one.ipynb">elsewhere</a><pre>{LONG}</pre>"""
+
+
+def print_book(*arguments):
+    """Print in a thread: Playwright can start only once in the thread of the tests."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(pdf.print_book, *arguments).result()
 
 
 def without_spaces(text):
@@ -69,7 +76,7 @@ def small(tmp_path_factory):
 
 @pytest.mark.slow
 def test_pages_follow_the_contents_and_links_lead_within_the_paper(small, tmp_path):
-    pdf.print_book(small, tmp_path / "book.pdf")
+    print_book(small, tmp_path / "book.pdf")
     texts, reader = read(tmp_path / "book.pdf")
     first_lines = [text.split("\n")[0] for text in texts]
     assert first_lines == ["The book", "I First", "II Second"]
@@ -95,14 +102,14 @@ def test_a_title_that_was_written_twice_is_said_once(tmp_path):
 
 @pytest.mark.slow
 def test_a_long_line_goes_on_in_the_next_one(small, tmp_path):
-    pdf.print_book(small, tmp_path / "book.pdf", {"one"})
+    print_book(small, tmp_path / "book.pdf", {"one"})
     (text,), _ = read(tmp_path / "book.pdf")
     assert without_spaces(LONG) in without_spaces(text)
 
 
 @pytest.mark.slow
 def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
-    pdf.print_book(HTML, tmp_path / "book.pdf", {"03_attention"})
+    print_book(HTML, tmp_path / "book.pdf", {"03_attention"})
     texts, reader = read(tmp_path / "book.pdf")
     shown = without_spaces("".join(texts))
     page = lxml.html.parse(HTML / "book" / "03_attention.html").getroot()
@@ -115,7 +122,7 @@ def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
 
 @pytest.mark.slow
 def test_what_is_folded_on_the_page_is_open_on_paper(tmp_path):
-    pdf.print_book(HTML, tmp_path / "book.pdf", {"02_positions"})
+    print_book(HTML, tmp_path / "book.pdf", {"02_positions"})
     texts, _ = read(tmp_path / "book.pdf")
     assert "import itertools" in "".join(texts)  # in the set-up
 
@@ -123,12 +130,12 @@ def test_what_is_folded_on_the_page_is_open_on_paper(tmp_path):
 def test_without_chromium_the_package_is_named(small, tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda program: None)
     with pytest.raises(SystemExit, match="apt install chromium"):
-        pdf.print_book(small, tmp_path / "book.pdf")
+        print_book(small, tmp_path / "book.pdf")
 
 
 def test_without_pages_the_command_is_named(tmp_path):
     with pytest.raises(SystemExit, match="make book"):
-        pdf.print_book(tmp_path, tmp_path / "book.pdf")
+        print_book(tmp_path, tmp_path / "book.pdf")
 
 
 @pytest.mark.slow
@@ -138,7 +145,7 @@ def test_what_cannot_be_printed_leaves_the_old_file(small, tmp_path):
     (small / "book" / "two.html").rename(small / "book" / "gone.html")
     try:
         with pytest.raises(OSError, match=r"two\.html"):
-            pdf.print_book(small, old)
+            print_book(small, old)
     finally:
         (small / "book" / "gone.html").rename(small / "book" / "two.html")
     assert old.read_text() == "old"
