@@ -1,4 +1,4 @@
-"""What autodoc and napoleon need to know about the docstrings of this library."""
+"""Adapt autodoc and napoleon to the docstrings of this library."""
 
 import inspect
 
@@ -6,10 +6,10 @@ from sphinx.ext.napoleon import GoogleDocstring
 
 
 def choose_members(app, what, name, obj, skip, options):
-    """Show a module's public classes and functions all, and of a class what says more.
+    """Show all public classes and functions of a module, and the members of a class.
 
-    A class or function without a description is shown as well: it exists. The fields of
-    a named tuple are left out: its docstring has them, with more than their number.
+    Classes and functions without a description are shown too, because they exist. The
+    fields of a named tuple are left out, because its docstring describes them.
     """
     if what == "module" and not name.startswith("_"):
         return skip and not (inspect.isclass(obj) or inspect.isroutine(obj))
@@ -17,7 +17,7 @@ def choose_members(app, what, name, obj, skip, options):
 
 
 def mark_examples(app, what, name, obj, options, lines):
-    """Make an indented block after a paragraph what its author meant: an example."""
+    """Render an indented block after a paragraph as an example."""
     for number in range(len(lines) - 1, 1, -1):
         above, between, line = lines[number - 2 : number + 1]
         if line.startswith("    ") and not between and above[:1].strip():
@@ -25,7 +25,7 @@ def mark_examples(app, what, name, obj, options, lines):
 
 
 def returns_without_type(self, preprocess_types=False):
-    """Take what is written under ``Returns:`` as text; the type is in the signature."""
+    """Read ``Returns:`` as text, because the type is in the signature."""
     lines = self._dedent(self._consume_to_next_section())
     return [("", "", lines)] if lines else []
 

@@ -1,7 +1,7 @@
-"""Link what code cells import from the library, and its full names in the text.
+"""Link names that code cells import from the library, and its full names in the text.
 
-The links lead to the reference pages. A name that a chapter also makes itself is left
-alone, for it is not known which of the two is meant.
+The links lead to the reference pages. A name that the chapter also defines itself is
+not linked, because either of the two may be meant.
 """
 
 import ast
@@ -24,7 +24,7 @@ TAG = re.compile(r"<[^>]+>")
 
 
 def imported(doctree):
-    """List what the names of a page's code cells stand for in the library."""
+    """Map the names in a page's code cells to what they mean in the library."""
     names, own = {}, set()
     for block in doctree.findall(nodes.literal_block):
         try:
@@ -44,7 +44,7 @@ def imported(doctree):
 
 
 def link_code(app, pagename, templatename, context, doctree):
-    """Put the links into a page."""
+    """Insert the links into a page."""
     if doctree is None or "body" not in context:
         return
     objects = app.env.get_domain("py").objects

@@ -1,7 +1,7 @@
-"""Put the figures that are SVG into their pages, where the page's looks reach them.
+"""Insert SVG figures into their pages, so that the style of the page applies to them.
 
-A figure comes from a cell as a file of its own; ``transformer_lib.svg`` makes a part of
-the page of it.
+A cell produces each figure as a file; ``transformer_lib.svg`` makes it part of the
+page.
 """
 
 from pathlib import Path
@@ -16,17 +16,17 @@ STYLE_SHEET = "book/_static/made/colours.css"
 
 
 class picture(nodes.General, nodes.Element):
-    """An SVG as it stands in the page. It is no text, so that no search finds it."""
+    """An SVG in the page. It is not a text node, so the search does not index it."""
 
 
 class InlineFigures(SphinxPostTransform):
-    """Replace each image that is a file of SVG by what is in it."""
+    """Replace each image that is an SVG file with the content of the file."""
 
     default_priority = 50
     formats = ("html",)
 
     def run(self):
-        """Look through a page."""
+        """Replace the images of a page."""
         page = self.env.docname.rpartition("/")[2]
         for number, image in enumerate(list(self.document.findall(nodes.image))):
             path = Path(self.app.srcdir, image["uri"])
@@ -37,14 +37,14 @@ class InlineFigures(SphinxPostTransform):
 
 
 def write_colours(app):
-    """Write the variables of the colours, before the static files are copied."""
+    """Write the colour variables before the static files are copied."""
     path = Path(app.srcdir, STYLE_SHEET)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(style_sheet(), encoding="utf-8")
 
 
 def visit_picture(self, node):
-    """Write the SVG into the page."""
+    """Write the SVG to the page."""
     self.body.append(node["html"])
 
 

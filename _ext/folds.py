@@ -1,7 +1,7 @@
-"""Fold a section whose heading begins with one of a few words: its line opens it.
+"""Fold each section whose heading begins with certain words; a click opens it.
 
-The fold holds everything up to the next heading of the same or a higher level, or up to
-``<!-- end of fold -->``; what follows that belongs to the section around it.
+The fold contains everything up to the next heading of the same or a higher level, or up
+to ``<!-- end of fold -->``; what follows that belongs to the section around it.
 """
 
 import re
@@ -24,7 +24,7 @@ def is_fold(node):
 
 
 class MarkFolds(SphinxTransform):
-    """Find the folds of a page, and let each end where its text says so."""
+    """Find the folds of a page, and end each where its text says so."""
 
     default_priority = 500
 
@@ -44,7 +44,7 @@ class MarkFolds(SphinxTransform):
                 logger.warning("nothing is in the fold %r", name, location=fold)
 
     def end_fold(self, mark):
-        """Move what follows a mark out of the innermost fold that it stands in."""
+        """Move what follows an end mark out of the innermost fold around it."""
         within, fold = [], mark.parent
         while isinstance(fold, nodes.section) and not is_fold(fold):
             within, fold = [*within, fold], fold.parent
@@ -63,7 +63,7 @@ class MarkFolds(SphinxTransform):
 
 
 def draw_folds(app, doctree, docname):
-    """Put the tags of a page's folds around what they hold."""
+    """Put the tags of each fold around its content."""
     for fold in list(doctree.findall(is_fold)):
         title, *held = fold.children
         set_word_apart(title)
@@ -73,7 +73,7 @@ def draw_folds(app, doctree, docname):
 
 
 def set_word_apart(title):
-    """Give the first word or words of a heading a class of their own."""
+    """Give the first words of a heading their own class."""
     text = next(title.findall(nodes.Text))
     word = HEADING.match(title.astext())[1]
     if text.startswith(word):
@@ -86,7 +86,7 @@ def tag(html):
 
 
 def leave_out_of_contents(app, pagename, templatename, context, doctree):
-    """Take the folds, and the sections in them, from "On this page"."""
+    """Remove the folds and the sections in them from "On this page"."""
     folds = list(doctree.findall(is_fold)) if doctree else []
     if not folds:
         return

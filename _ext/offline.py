@@ -1,7 +1,7 @@
-"""Take away what would make a page ask another host for something.
+"""Remove what would make a page send a request to another host.
 
 Jupyter Book always loads sphinx-thebe. This book does not use it, and its script
-carries the address of a content network, so both of its scripts go.
+contains the address of a CDN, so both of its scripts are removed.
 """
 
 

@@ -1,6 +1,6 @@
 """Pack the trained translator for the browser, before the static files are copied.
 
-What is made is not committed: the model is, and so the two cannot differ.
+The result is not committed, so it cannot differ from the model, which is.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Show the still form of a panel in a page, and nothing that would need a kernel.
+"""Show the still form of a panel in a page, and nothing that needs a kernel.
 
-MyST-NB writes the state of every widget into the page, and loads scripts for it from
-another host: neither is of use here. The looks of the panels all pages share.
+MyST-NB writes the state of every widget to the page and loads scripts for it from
+another host. This book needs neither. All pages share the style sheet of the panels.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ def drop_state(app, pagename, templatename, context, doctree):
 
 
 def write_style(app):
-    """Write the style sheet, before the static files are copied."""
+    """Write the style sheet before the static files are copied."""
     path = Path(app.srcdir, STYLE_SHEET)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(PANEL_STYLE, encoding="utf-8")

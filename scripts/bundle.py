@@ -1,6 +1,6 @@
-"""Pack the built pages and the whole project into one archive, to be copied and opened.
+"""Pack the built pages and the whole project into one archive.
 
-The same files give the same bytes. The archive appears when it is complete, or not.
+The same files give the same bytes. The archive appears only when it is complete.
 """
 
 import sys
@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 from transformer_lib.files import whole_file  # noqa: E402
 
 NAME = "the-transformer-line-by-line"
-# What the archive holds, beside the pages. What is not named here stays at home.
+# What the archive contains in addition to the pages. Nothing else leaves the folder.
 PARTS = [
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"),
     *("README.md", "_config.yml", "_ext", "_toc.yml"),
@@ -56,8 +56,8 @@ def files(top: Path) -> Iterator[Path]:
 
 
 def add(file: zipfile.ZipFile, name: str, content: bytes) -> None:
-    """Add a file whose bytes depend on its name and its content alone."""
-    entry = zipfile.ZipInfo(f"{NAME}/{name}")  # of 1980, as dates go here
+    """Add a file so that its bytes depend only on its name and its content."""
+    entry = zipfile.ZipInfo(f"{NAME}/{name}")  # dated 1980, the default
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.create_system, entry.external_attr = 3, 0o644 << 16
     file.writestr(entry, content, compresslevel=9)

@@ -1,9 +1,9 @@
-"""Make `.venv` hold what requirements.txt names: `python3 scripts/environment.py`.
+"""Install what requirements.txt names in `.venv`: `python3 scripts/environment.py`.
 
-What is installed is looked at, not how old a file is: where nothing is missing, nothing
-is fetched and no network is needed. An address as argument says where torch comes from.
+It compares the installed packages, not the dates of files. If nothing is missing, it
+fetches nothing and needs no network. The optional argument is the index for torch.
 
-Any Python 3 can read this file, however old, so that it can say that it is too old.
+Any Python 3 can read this file, so an old Python can say that it is too old.
 """
 
 import os
@@ -21,22 +21,22 @@ PROJECT = "-e ."  # as requirements.txt names it
 
 
 def main(torch_address=None):
-    """Make the environment, or what it lacks, or nothing if it is ready."""
+    """Create the environment, or install what it lacks."""
     missing = find_missing()
     if missing is None:
         if is_too_old():
             sys.exit(
-                "The book needs Python {0}.{1} or a newer one, and this is Python {2}. "
-                "Name another: make book PYTHON=python{0}.{1}".format(
+                "The book needs Python {0}.{1} or later, got Python {2}. "
+                "Name a newer one: make book PYTHON=python{0}.{1}".format(
                     *needed_version() + [sys.version.split()[0]]
                 )
             )
-        print("Making .venv with Python " + sys.version.split()[0], flush=True)
+        print("Creating .venv with Python " + sys.version.split()[0], flush=True)
         run([sys.executable, "-m", "venv", "--clear", ".venv"])
         missing = requirements()
     if missing == [PROJECT]:
-        # The folder was moved or copied. What is installed says where the old one was.
-        print("The project lies in another folder now: noting which", flush=True)
+        # The folder was moved or copied, and .venv still contains the old path.
+        print("The folder was moved: updating its path in .venv", flush=True)
         run([PYTHON, "-m", "venv", "--without-pip", ".venv"])
         run(PIP + ["--no-index", "--no-build-isolation", "--no-deps"] + PROJECT.split())
     elif missing:
@@ -47,7 +47,7 @@ def main(torch_address=None):
 
 
 def needed_version():
-    """Read the oldest Python that the project takes, such as [3, 11]."""
+    """Read the oldest supported Python, such as [3, 11]."""
     with open("pyproject.toml", encoding="utf-8") as file:
         found = re.search(r'requires-python = ">=(\d+)\.(\d+)"', file.read())
     return [int(number) for number in found.groups()]
@@ -65,9 +65,9 @@ def requirements():
 
 
 def find_missing():
-    """List the requirements that `.venv` lacks; None if it is no use at all."""
+    """List the requirements that `.venv` lacks; None if it cannot be used at all."""
     try:
-        # -I: what PYTHONPATH names is not part of it.
+        # -I, because PYTHONPATH is not part of the environment.
         ask = [PYTHON, "-I", "-X", "utf8", SELF, "--missing"]
         answer = subprocess.check_output(ask)
     except (OSError, subprocess.CalledProcessError):
@@ -76,7 +76,7 @@ def find_missing():
 
 
 def print_missing():
-    """Do the work of `find_missing`, with the Python of `.venv`."""
+    """Do the work of `find_missing` with the Python in `.venv`."""
     if is_too_old():
         sys.exit(1)
     import importlib.util
@@ -89,9 +89,9 @@ def print_missing():
             return package is not None and os.path.samefile(package.origin, here)
         pin, _, system = line.partition("; platform_system == ")
         if system and system != '"{}"'.format(platform.system()):
-            return True  # another system's
+            return True  # for another system
         name, _, version = pin.partition("==")
-        try:  # 2.13.0+cpu is 2.13.0 for a certain kind of computer
+        try:  # 2.13.0+cpu is a build of 2.13.0
             return metadata.version(name).partition("+")[0] == version
         except metadata.PackageNotFoundError:
             return False
@@ -103,21 +103,21 @@ def print_missing():
 
 
 def run(command):
-    """Run a command that says itself why it fails; then say what the book needs."""
+    """Run a command; if it fails, say what is missing."""
     process = subprocess.Popen(command, start_new_session=True)
     try:
         status = process.wait()
-    except SystemExit:  # we are told to end, and so is everything that it began
+    except SystemExit:  # pass SIGTERM on to everything that the command started
         os.killpg(process.pid, signal.SIGTERM)
         raise
     if status != 0:
         missing = find_missing() or ["everything"]
         more = len(missing) - 3
         sys.exit(
-            "\nThe environment is not ready; why, stands above. It lacks {}{}.\n"
-            "To install it takes a network, or the packages in a folder (see "
-            "book/teaching.md), and 2.3 GB\nof space, more where torch comes with its "
-            "parts for a GPU. Free here: {:.1f} GB.".format(
+            "\nThe environment is not ready; the reason is above. It lacks {}{}.\n"
+            "Installing needs a network, or the packages in a folder (see "
+            "book/teaching.md), and 2.3 GB\nof space, or more for a torch with GPU "
+            "code. Free here: {:.1f} GB.".format(
                 ", ".join(missing[:3]),
                 " and {} more".format(more) if more > 0 else "",
                 shutil.disk_usage(".").free / 1e9,
@@ -126,7 +126,7 @@ def run(command):
 
 
 def end(number, frame):
-    """Leave in order, and so not without the command that runs."""
+    """Exit in order, so that the running command is stopped first."""
     sys.exit(128 + number)
 
 

@@ -1,6 +1,6 @@
 """Open the notebooks in JupyterLab: `python scripts/lab.py [OPTIONS OF JUPYTERLAB]`.
 
-It asks nobody for news or for newer versions, so it needs no network.
+It does not look for news or newer versions, so it needs no network.
 """
 
 import os
@@ -22,7 +22,7 @@ QUIET = [
 
 
 def main(root: Path, options: list[str]) -> None:
-    """Pack the translator for its control, and start."""
+    """Pack the translator for its control, then start JupyterLab."""
     try:
         write_script(root / MODEL, root / "book/_static/made/translator.js")
     except (OSError, ValueError) as error:

@@ -1,14 +1,14 @@
-"""Change the library in small ways and see whether a test or a chapter notices.
+"""Change the library in small ways and see whether a test or a chapter fails.
 
     python scripts/mutants.py --sample 100
 
-Each mutant is the library with one change: another comparison, a number one higher, a
-call left out. The tests that import its module run first, then the chapters that do,
-their listings without notes: a note that no longer finds its line is no check. What
-nobody notices is printed: the code does not need it, or a check is missing.
+Each mutant is the library with one change: a different comparison, a number one higher,
+a call left out. First the tests that import its module run, then the chapters, their
+listings stripped of notes, because a note that no longer finds its line is no check.
+If nothing fails, the mutant is printed: the code is superfluous, or a check is missing.
 
-Which mutants are sampled depends on the text of their lines alone, so that code which
-did not change is judged by the same ones before and after a change elsewhere.
+The sample depends only on the text of the changed lines, so unchanged code is judged by
+the same mutants before and after a change elsewhere.
 """
 
 import argparse
@@ -40,7 +40,7 @@ OTHER = {  # what each operator becomes
     **{ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.MatMult: ast.Add},
 }
 SLOW = re.compile("api|widget|stepping|cuda|experiments|javascript")  # not of the core
-SECONDS = 300  # a run that takes longer hangs, which is noticed, too
+SECONDS = 300  # a run that takes longer has hung, which counts as noticed
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,15 @@ def print_book(html: Path, target: Path, only: set[str] | None = None) -> None:
     folder = html / "book"
     if not (folder / "intro.html").is_file():
         raise SystemExit("There are no pages yet: run `make book` first.")
-    joined = folder / ".joined.html"  # so that it finds the pictures of the others
+    joined = (
+        folder / ".joined.html"
+    )  # in this folder, so that relative paths to images hold
     try:
         joined.write_text(join(folder, only), encoding="utf-8")
         with sync_playwright() as playwright:
             browser = launch(playwright)
             page = browser.new_page(color_scheme="light")
-            page.set_default_timeout(0)  # it takes as long as it takes
+            page.set_default_timeout(0)  # no limit
             page.goto(joined.as_uri())
             page.evaluate(READY)
             printed = page.pdf(
@@ -69,7 +71,7 @@ def print_book(html: Path, target: Path, only: set[str] | None = None) -> None:
 
 
 def mend(entry: DictionaryObject | None) -> None:
-    """Say a title once: Chromium says those twice that it moved to the next page."""
+    """Remove the doubled titles of headings that Chromium moved to the next page."""
     while entry is not None:
         entry = entry.get_object()
         title = entry.get("/Title", "")
@@ -87,7 +89,7 @@ def join(folder: Path, only: set[str] | None = None) -> str:
         if only is None or name in only
     ]
     names = {name for _, name in contents}
-    head: dict[str, None] = {}  # in order, and each thing once
+    head: dict[str, None] = {}  # in order, without repetitions
     articles, part = [], ""
     for in_part, name in contents:
         page = lxml.html.parse(folder / f"{name}.html", parser()).getroot()
@@ -112,7 +114,7 @@ def join(folder: Path, only: set[str] | None = None) -> str:
 
 
 def read_contents(page: Path) -> Iterator[tuple[str, str]]:
-    """List part and name of every page, as the menu of this one does."""
+    """List the part and the name of every page from the menu of this one."""
     part = ""
     for element in (
         lxml.html.parse(page, parser())
@@ -127,7 +129,7 @@ def read_contents(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def prepare(article: HtmlElement, name: str, names: set[str]) -> None:
-    """Make the anchors of an article its own, and its links lead to those of others."""
+    """Make the anchors of an article unique, and point its links at those of others."""
     article.set("id", anchor(name))
     for element in article.xpath(".//*[@id][not(ancestor-or-self::svg)]"):
         element.set("id", anchor(name, element.get("id")))
@@ -136,7 +138,7 @@ def prepare(article: HtmlElement, name: str, names: set[str]) -> None:
 
 
 def turn(link: HtmlElement, name: str, names: set[str]) -> None:
-    """Let a link lead to a place in the PDF, to another host, or nowhere."""
+    """Point a link at a place in the PDF or at another host, or remove it."""
     address = urlsplit(link.get("href"))
     page = unquote(address.path).removesuffix(".html") or name
     if address.scheme in ("http", "https", "mailto"):
@@ -162,6 +164,8 @@ def as_text(element: HtmlElement) -> str:
 
 if __name__ == "__main__":
     target = ROOT / "_build" / "the-transformer-line-by-line.pdf"
-    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it counts objects otherwise
+    logging.getLogger("pypdf").setLevel(
+        logging.ERROR
+    )  # otherwise it reports every object
     print_book(ROOT / "_build" / "html", target)
     print(f"The PDF is at {target}, {target.stat().st_size / 1e6:.0f} MB")

@@ -1,10 +1,10 @@
-"""Refresh the files of others that are kept in this project, or check them.
+"""Refresh the third-party files in this project, or check them.
 
     python scripts/vendor.py            fetch the packages with npm, copy their files
     python scripts/vendor.py --check    compare the files with SHA256SUMS, offline
 
-For a newer version change the number below and in the table beside the files, refresh,
-and look at what `git diff` says.
+For a newer version, change the number below and in the table beside the files, refresh,
+and read the output of `git diff`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SUMS = "SHA256SUMS"
 
 
 def source_serif(package: Path) -> str:
-    """Write two fonts into a style sheet: a page in a folder may not load them."""
+    """Write two fonts into a style sheet, because a page on disk may not load them."""
     made = "made as README.md beside this folder says"
     rules = [f"/* Source Serif 4, variable, latin; {made} */"]
     for style in ("normal", "italic"):
@@ -36,8 +36,8 @@ def source_serif(package: Path) -> str:
     return "\n".join(rules) + "\n"
 
 
-# Where the files lie, and the package with its version; what the files or folders are
-# called here, and which of the package they are, or what makes them of it.
+# For each folder, the package with its version, and for each file or folder in it the
+# path in the package, or a function that creates it.
 PACKAGES = {
     "book/_static/vendor/mathjax": (
         "mathjax@3.2.2",
@@ -63,7 +63,7 @@ PACKAGES = {
 
 
 def refresh(folder: Path, package: str, files: dict) -> None:
-    """Fetch a package, put its files into ``folder``, and write down their sums."""
+    """Fetch a package, copy its files to ``folder``, and record their checksums."""
     with tempfile.TemporaryDirectory() as scratch:
         command = ["npm", "pack", package, "--silent"]
         subprocess.run(command, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
@@ -97,7 +97,7 @@ def sums(folder: Path) -> str:
 
 
 def faults(folder: Path) -> list[str]:
-    """List the files that are not as they were fetched: changed, added or missing."""
+    """List the files that were changed, added or removed since they were fetched."""
     expected = (folder / SUMS).read_text(encoding="utf-8")
     differ = set(expected.splitlines()) ^ set(sums(folder).splitlines())
     return sorted({f"{folder.name}/{line.split(maxsplit=1)[1]}" for line in differ})
@@ -112,7 +112,7 @@ def main(check: bool) -> int:
             print(f"{name}: {package}")
         found += faults(ROOT / name)
     for name in found:
-        print(f"{name} is not as it was fetched")
+        print(f"{name} differs from the fetched file")
     return 1 if found else 0
 
 

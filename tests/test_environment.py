@@ -59,7 +59,7 @@ def test_a_python_that_is_too_old_is_named_and_a_newer_one_makes_all_anew(begun)
     _, (*refused, (status, printed)) = begun
     for failed, said in refused:
         assert failed
-        assert "needs Python 3.11 or a newer one, and this is Python 3.10.13" in said
+        assert "needs Python 3.11 or later, got Python 3.10.13" in said
         assert "make book PYTHON=python3.11" in said
     assert status == 0, printed
     assert "done by" in printed
@@ -82,7 +82,7 @@ def test_what_cannot_be_fetched_is_named(ready):
     status, printed = ready.make(network=False)
     assert status != 0
     assert "It lacks tiny==2.0.\n" in printed
-    assert "takes a network, or the packages in a folder" in printed
+    assert "needs a network, or the packages in a folder" in printed
     assert "Traceback" not in printed
     pins.write_text(before)
 
