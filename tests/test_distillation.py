@@ -86,9 +86,31 @@ def test_at_a_high_temperature_the_gradient_no_longer_depends_on_it(logits, targ
     assert_close(*lengths, rtol=0.05, atol=0)
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
-def test_a_temperature_that_is_not_positive_is_refused(logits, targets, temperature):
-    message = re.escape(f"temperature must be above 0, got {temperature}")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("temperature", [1e3, 1e4, 1e5])
+def test_the_hottest_loss_is_half_the_variance_of_the_differences(dtype, temperature):
+    student, teacher = torch.randn(2, 1, 1, 1000).to(dtype)
+    student.requires_grad_()
+    loss = soft_label_loss(student, teacher, torch.tensor([[1]]), PAD, temperature)
+    # The rest of the series is smaller by the temperature, about.
+    apart = student.detach().double() - teacher.double()
+    expected = apart.var(correction=0) / 2
+    assert loss.dtype == torch.float32
+    assert_close(loss.double(), expected, rtol=10 / temperature, atol=1e-4)
+    (gradient,) = torch.autograd.grad(loss, student)
+    expected = (apart - apart.mean()) / 1000
+    assert_close(gradient.double(), expected, rtol=1e-2, atol=1e-5)
+
+
+def test_the_coldest_loss_is_finite_and_not_negative(logits, targets):
+    student, teacher = logits.float() * 100
+    loss = soft_label_loss(student, teacher, targets, PAD, 1e-9)
+    assert 0 <= loss < math.inf
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, 1e-10, 1.1e5, math.inf])
+def test_a_temperature_out_of_range_is_refused(logits, targets, temperature):
+    message = re.escape(f"temperature must be in [1e-9, 1e5], got {temperature}")
     with pytest.raises(ValueError, match=message):
         soft_label_loss(*logits, targets, PAD, temperature)
 

@@ -455,12 +455,32 @@ def of_its_own(layer):
     layer.forward = lambda x, *_: x
 
 
+def projecting_by_itself(layer):
+    layer.cross_attention._project = lambda key, value: (value, key)
+
+
+def without_a_key_bias(layer):  # as in Whisper
+    layer.self_attention.w_k.bias = None
+
+
+def without_a_query_bias(layer):
+    layer.self_attention.w_q.bias = None
+
+
+def with_wider_values(layer):
+    attention = layer.self_attention
+    attention.w_v, attention.w_o = nn.Linear(12, 24), nn.Linear(24, 12)
+
+
 def explicit(layer):
     layer.cross_attention.attend = lambda *inputs: inputs[0]
 
 
 def parametrised(layer):
     parametrize.register_parametrization(layer.self_attention.w_k, "weight", Doubled())
+
+
+UNEQUAL = "projections of different shapes or biases at"
 
 
 @pytest.mark.parametrize(
@@ -470,6 +490,13 @@ def parametrised(layer):
         (hooked_before, "a hook at decoder.layers.1.feed_forward"),
         (of_its_own, "a forward of its own at decoder.layers.1"),
         (explicit, "another attention at decoder.layers.1.cross_attention"),
+        (
+            projecting_by_itself,
+            "a _project of its own at decoder.layers.1.cross_attention",
+        ),
+        (without_a_key_bias, f"{UNEQUAL} decoder.layers.1.self_attention"),
+        (without_a_query_bias, f"{UNEQUAL} decoder.layers.1.self_attention"),
+        (with_wider_values, f"{UNEQUAL} decoder.layers.1.self_attention"),
         (parametrised, "a ParametrizedLinear as decoder.layers.1.self_attention.w_k"),
     ],
 )
@@ -478,6 +505,26 @@ def test_what_only_the_model_can_compute_is_refused_by_name(model, src, change, 
     assert unknown(model) == named
     with pytest.raises(ValueError, match=rf"known here, got {named}$"):
         greedy_decode(FastDecoder(model), src, **IDS)
+
+
+def test_a_method_set_on_the_model_is_refused_by_name(model, src):
+    model.decode = lambda *inputs, **more: 2 * Transformer.decode(model, *inputs)
+    with pytest.raises(ValueError, match=r"known here, got a decode of its own$"):
+        greedy_decode(FastDecoder(model), src, **IDS)
+
+
+def test_a_hook_at_every_module_is_refused_and_the_model_may_be_fast_after_it(model):
+    handles = [
+        register(lambda *_: None)
+        for register in (
+            nn.modules.module.register_module_forward_hook,
+            nn.modules.module.register_module_forward_pre_hook,
+        )
+    ]
+    for handle in handles:
+        assert unknown(model) == "a hook at every module"
+        handle.remove()
+    assert unknown(model) is None
 
 
 def test_another_kind_of_model_is_refused_by_name(src):

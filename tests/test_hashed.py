@@ -156,6 +156,21 @@ def test_the_sorted_row_gives_what_the_mask_gives(
     assert_close(our_weights, weights)
 
 
+@pytest.mark.parametrize("width", [10**6, 10**9, 2**31, 2**62])
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_window_wider_than_the_text_sees_all_of_a_bucket(heads, width, causal):
+    expected = hashed_attention(4, 2, S, causal=causal)(*heads)
+    attend = hashed_attention(4, 2, width, causal=causal)
+    assert_close(attend(*heads), expected)
+    assert_close(attend.explicit(*heads)[0], expected)
+
+
+def test_many_buckets_times_a_wide_window_fit_into_a_place():
+    buckets = torch.tensor([2**20, 0])[None, None, None]
+    asks, _ = sorted_places(buckets, None, 2**20 + 1, width=2**14)
+    assert asks.flatten().tolist() == [2**34 + 2**14 + 1, 2**14]
+
+
 def test_in_two_buckets_all_rounds_together_find_nearly_everything(heads):
     attend = hashed_attention(2, 20, S, causal=False)
     assert_close(

@@ -48,15 +48,23 @@ def padding():
 
 
 def test_the_features_are_those_of_torch_plus_one(heads):
-    q, k = elu_features(*heads[:2])
-    assert_close(q, F.elu(heads[0]) + 1)
-    assert_close(k, F.elu(heads[1]) + 1)
+    query, key, _ = heads
+    query[..., 0] = query[..., 0].abs()
+    q, k = elu_features(query, key)
+    assert_close(q, F.elu(query) + 1)
+    assert_close(k, F.elu(key) + 1)
 
 
 def test_small_features_are_not_rounded_to_zero():
     x = torch.tensor([-20.0, -40.0], dtype=torch.float32)
     assert (F.elu(x) + 1 == 0).all()
-    assert_close(elu_features(x, x)[0], x.exp(), rtol=1e-6, atol=0)
+    assert_close(elu_features(x, x)[1], x.exp(), rtol=1e-6, atol=0)
+
+
+def test_a_query_below_zero_is_raised_until_its_largest_number_is_zero():
+    x = torch.tensor([[-20.0, -40.0], [-200.0, -199.0], [3.0, -2.0]])
+    raised = torch.tensor([[0.0, -20.0], [-1.0, 0.0], [3.0, -2.0]])
+    assert_close(elu_features(x, x)[0], F.elu(raised) + 1)
 
 
 def test_gradients_of_the_features_are_those_of_torch():
@@ -176,6 +184,42 @@ def test_single_precision_stays_finite_where_features_vanish():
             out = attend(*inputs)
             gradients = torch.autograd.grad(out.sum(), inputs)
             assert all(x.isfinite().all() for x in (out, *gradients))
+
+
+@pytest.mark.parametrize("level", [0, -25, -30, -80, -1000])
+@pytest.mark.parametrize("t", [1, 200])
+def test_small_features_of_all_keys_give_a_mean_and_not_less(level, t):
+    key, ones = torch.full((1, 2, 200, 8), float(level)), torch.ones(1, 2, 200, 3)
+    query, key, ones = key[:, :, -t:].float(), key.float(), ones.float()
+    for attend in (ALL, BACK):
+        found, weights = attend.explicit(query, key, ones)
+        for sums in (attend(query, key, ones), found, weights.sum(dim=-1)):
+            assert_close(sums, torch.ones_like(sums))
+
+
+@pytest.mark.parametrize("deviation", [1, 8, 100])
+def test_long_keys_give_a_performers_mean_and_not_less(deviation):
+    heads = deviation * torch.randn(2, 1, 2, 200, 16, dtype=torch.float32)
+    ones = torch.ones(1, 2, 200, 3, dtype=torch.float32)
+    for attend in PAIRS["performer"]:
+        for sums in (attend(*heads, ones), attend.explicit(*heads, ones)[0]):
+            assert_close(sums, ones)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("way", ["inputs", "autocast"])
+def test_many_positions_in_16_bits_are_averaged_as_in_double_precision(dtype, way):
+    heads = torch.randn(3, 1, 2, 2000, 64).to(dtype)
+    heads[0, :, :, 7] = 40  # a query and a key whose product alone is large
+    heads[1, :, :, 3] = 40
+    for attend in (ALL, BACK):
+        with torch.autocast("cpu", dtype, enabled=way == "autocast"):
+            inputs = heads.float() if way == "autocast" else heads
+            found = attend(*inputs)
+        assert found.dtype == inputs.dtype
+        # The sums are off by roundings of float32, the result by one of its own dtype.
+        eps = torch.finfo(found.dtype).eps
+        assert_close(found.double(), attend(*heads.double()), rtol=eps, atol=1e-4)
 
 
 def test_no_tensor_has_all_the_pairs():

@@ -144,6 +144,24 @@ def test_positions_that_are_all_the_same_are_no_trouble():
     assert torch.autograd.grad(out.sum(), heads)[0].isfinite().all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("way", ["inputs", "autocast"])
+def test_in_16_bits_it_gives_nearly_what_it_gives_in_double_precision(
+    heads, padding, dtype, way
+):
+    attend, heads = nystrom_attention(3), [x.to(dtype) for x in heads]
+    expected = attend(*(x.double() for x in heads), padding)
+    inputs = [x.float() for x in heads] if way == "autocast" else heads
+    with torch.autocast("cpu", dtype, enabled=way == "autocast"):
+        found, (explicit, weights) = (
+            form(*inputs, padding) for form in (attend, attend.explicit)
+        )
+    for out in (found, explicit):
+        assert out.dtype == weights.dtype == inputs[2].dtype
+        eps = torch.finfo(out.dtype).eps
+        assert_close(out.double(), expected, rtol=eps, atol=1e-4)
+
+
 def test_no_tensor_has_all_the_pairs():
     heads = torch.randn(3, 1, 1, 256, 2)
     assert largest_tensor(nystrom_attention(8), *heads) == 8 * 256

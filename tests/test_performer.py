@@ -119,10 +119,11 @@ def test_with_many_features_it_is_nearly_the_softmax(heads, causal):
     assert errors[1] < 0.05 * expected.norm()
 
 
-def test_keys_too_long_for_any_feature_get_no_weight_and_no_nan(heads):
+def test_keys_too_long_for_any_feature_share_what_weight_there_is(heads):
     query, key, value = heads
     attend = performer_attention(20, 3, causal=False)
-    assert (attend(query, key + 1e4, value) == 0).all()
+    mean = value.mean(dim=2, keepdim=True)
+    assert_close(attend(query, key + 1e4, value), mean.expand_as(value))
     key = key.clone()
     key[:, :, 3:] += 1e4
     assert_close(

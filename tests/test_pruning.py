@@ -1,5 +1,6 @@
 import re
 from copy import deepcopy
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -242,6 +243,19 @@ def test_the_loss_without_each_head_is_that_of_the_silenced_model(model, batches
     assert all(old.equal(model.state_dict()[n]) for n, old in before.items())
 
 
+def test_an_interrupted_ranking_leaves_the_model_as_it_was(model, batches):
+    class Impatient(list):
+        def __iter__(self):
+            if not model.encoder.layers[0].self_attention.w_o.weight[:, 6:12].any():
+                raise KeyboardInterrupt
+            return super().__iter__()
+
+    before = values(model)
+    with pytest.raises(KeyboardInterrupt):
+        losses_without_heads(model, Impatient(batches))
+    assert all(old.equal(model.state_dict()[n]) for n, old in before.items())
+
+
 def test_the_size_of_a_feature_by_hand(model, batches):
     name, inner = "encoder.layers.1.feed_forward", []
     layer = model.get_submodule(name)
@@ -293,6 +307,27 @@ def test_a_smaller_model_has_a_configuration_that_builds_it(model, batches, tmp_
     assert loaded(src, tgt).equal(smaller(src, tgt))
     assert model.config == CONFIG
     assert all(old.equal(model.state_dict()[n]) for n, old in before.items())
+
+
+@pytest.mark.parametrize("positions", ["interleaved", "rotary"])
+def test_groups_of_one_stay_groups_of_one(batches, tmp_path, positions):
+    config = replace(CONFIG, num_key_heads=5, positions=positions)
+    model = Transformer(config).double().eval()
+    smaller = shrink(model, num_heads=2, d_ff=7, batches=batches)
+    assert (smaller.config.num_heads, smaller.config.num_key_heads) == (2, 2)
+    save_model(tmp_path / "model", smaller)
+    loaded = load_model(tmp_path / "model")
+    src, tgt = batches[1]
+    assert loaded(src, tgt).equal(smaller(src, tgt))
+
+
+def test_a_model_with_shared_keys_may_lose_features_and_no_heads(batches):
+    config = replace(CONFIG, d_model=24, num_heads=4, num_key_heads=2)
+    model = Transformer(config).double().eval()
+    smaller = shrink(model, num_heads=4, d_ff=7, batches=batches)
+    assert (smaller.config.num_key_heads, smaller.config.d_ff) == (2, 7)
+    with pytest.raises(ValueError, match="as wide as w_q to remove heads, got 12 and"):
+        shrink(model, num_heads=2, d_ff=7, batches=batches)
 
 
 @pytest.mark.parametrize("evenly", [True, False])

@@ -127,6 +127,29 @@ def test_the_latest_pass_counts(model, tokens):
     assert maps["decoder.layers.0.cross_attention"].shape == (B, H, T, 3)
 
 
+@pytest.mark.parametrize(
+    ("model", "kind"), [("model", "str"), (None, "NoneType"), ([], "list")]
+)
+def test_anything_but_a_module_is_refused_by_its_type(model, kind):
+    with (
+        pytest.raises(TypeError, match=f"model must be a Module, got a {kind}$"),
+        record_attention(model),
+    ):
+        pass
+
+
+def test_a_layer_that_does_not_call_attend_has_no_map(model, tokens):
+    class Plain(MultiHeadAttention):
+        def forward(self, query, key, value, mask=None, cache=None):
+            return self.w_o(self.w_v(query))
+
+    model.encoder.layers[1].self_attention = Plain(12, H)
+    with record_attention(model) as maps:
+        model(*tokens)
+    assert len(maps) == 5
+    assert "encoder.layers.1.self_attention" not in maps
+
+
 def test_a_model_without_attention_is_refused():
     with (
         pytest.raises(ValueError, match="must hold a MultiHeadAttention, got Linear"),

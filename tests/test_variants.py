@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -226,6 +227,33 @@ def test_one_use_in_another_comes_back_to_the_first(model, tokens):
     assert "_target_mask" not in vars(model)
 
 
+def test_in_another_order_putting_back_is_refused_and_the_model_stays(model, tokens):
+    first = use_attention(model, decoder=BACK)
+    second = use_attention(model, decoder=full_attention(causal=True))
+    expected = model(*tokens)
+    with pytest.raises(
+        ValueError, match=r"with window_attention\(3.*, got full_attention\(causal=True"
+    ):
+        first.put_back()
+    assert_close(model(*tokens), expected)
+    second.put_back()
+    first.put_back()
+    layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
+    assert all(layer.attend is fused_attention for layer in layers)
+    assert "_target_mask" not in vars(model)
+
+
+def test_nothing_is_put_back_while_a_recording_would_undo_it(model, tokens):
+    before = model(*tokens)
+    placed = use_attention(model, encoder=ALL)
+    with record_attention(model):
+        model(*tokens)
+        with pytest.raises(ValueError, match=r"had before, got a recording$"):
+            placed.put_back()
+    placed.put_back()
+    assert_close(model(*tokens), before)
+
+
 def test_no_prediction_depends_on_a_later_token(model, tokens):
     use_attention(model, decoder=BACK)
     src, tgt = tokens
@@ -331,10 +359,36 @@ def test_a_variant_in_the_wrong_place_is_refused(model, choice, kind, message):
     assert all(layer.attend is fused_attention for layer in layers)
 
 
+def test_a_layer_of_another_kind_is_refused_by_its_place(model):
+    model.decoder.layers[1].cross_attention = nn.Identity()
+    named = r"decoder.layers.1.cross_attention must be a MultiHeadA.*, got a Identity$"
+    with pytest.raises(TypeError, match=named):
+        use_attention(model, encoder=ALL, cross=full_attention(causal=False))
+    assert model.encoder.layers[0].self_attention.attend is fused_attention
+    theirs = nn.Transformer(12, 2, 1, 1, 17, batch_first=True)
+    for part, variant in (("encoder", ALL), ("decoder", BACK)):
+        with pytest.raises(
+            ValueError, match=f"{part} must be None for a model without"
+        ):
+            use_attention(theirs, **{part: variant})
+
+
+def test_a_layer_that_does_not_call_attend_goes_on_as_before(model, tokens):
+    class Plain(MultiHeadAttention):
+        def forward(self, query, key, value, mask=None, cache=None):
+            return self.w_o(self.w_v(query))
+
+    for layer in model.encoder.layers:
+        layer.self_attention = Plain(12, H)
+    before = model(*tokens)
+    with use_attention(model, encoder=ALL):
+        assert_close(model(*tokens), before)
+
+
 def test_what_attends_otherwise_already_or_is_recorded_is_left_alone(model):
     with (
         record_attention(model),
-        pytest.raises(ValueError, match="hold no other attention, got _Recorder"),
+        pytest.raises(ValueError, match=r"other attention, got a recording$"),
     ):
         use_attention(model, encoder=ALL)
     model.decoder.layers[1].self_attention.attend = lambda *x: x[0]

@@ -135,6 +135,10 @@ class MultiHeadAttention(nn.Module):
             paper; it costs the fused kernel on a CPU.
         d_k: Width of a head, where it is not d_model / H.
 
+    Attributes:
+        attend: What every head computes with, ``fused_attention`` at first. It returns
+            the attended values alone, without the weights.
+
     Raises:
         ValueError: If a size is not positive, ``num_heads`` does not divide ``d_model``
             and there is no ``d_k``, or ``dropout`` is outside [0, 1).

@@ -22,37 +22,41 @@ def soft_label_loss(
 
     For a token that is the Kullback-Leibler divergence of the student's from the
     teacher's, both with logits divided by the temperature, times the temperature
-    squared: so the gradients stay about as long whatever the temperature is.
+    squared: so the gradients stay about as long whatever the temperature is. The
+    hotter, the less the two probabilities differ: they are computed in float64.
 
     Args:
         logits: The student's score for every token, shape (B, T, V).
         teacher_logits: The teacher's, of the same shape.
         targets: Token ids, shape (B, T): they only say which positions are padding.
         pad_id: Positions with this target cost nothing.
-        temperature: Above 0. The higher it is, the more the unlikely tokens count.
+        temperature: In [1e-9, 1e5]. The higher it is, the more the unlikely tokens
+            count.
 
     Returns:
-        The sum over all real tokens, in nats, a scalar; 0 where both agree.
+        The sum over all real tokens, in nats, a scalar; 0 where both agree. It is in
+        float32 for logits of 16 bits, else in their dtype.
 
     Raises:
-        ValueError: If the shapes do not fit, or ``temperature`` is not positive.
+        ValueError: If the shapes do not fit, or ``temperature`` is out of its range.
 
     Source: Hinton et al. (2015), section 2.
     """
-    if not temperature > 0:
-        raise ValueError(f"temperature must be above 0, got {temperature}")
+    if not 1e-9 <= temperature <= 1e5:  # beyond, rounding would decide
+        raise ValueError(f"temperature must be in [1e-9, 1e5], got {temperature}")
     if logits.shape != teacher_logits.shape or logits.shape[:-1] != targets.shape:
         raise ValueError(
             "logits and teacher_logits must have the shape of targets and one axis "
             f"more, got {tuple(logits.shape)}, {tuple(teacher_logits.shape)} and "
             f"{tuple(targets.shape)}"
         )
-    student = (logits / temperature).log_softmax(dim=-1)  # (B, T, V)
-    teacher = (teacher_logits / temperature).log_softmax(dim=-1)  # (B, T, V)
+    student = (logits.double() / temperature).log_softmax(dim=-1)  # (B, T, V)
+    teacher = (teacher_logits.double() / temperature).log_softmax(dim=-1)  # (B, T, V)
     shares = teacher.exp()  # (B, T, V)
     apart = (shares * (teacher - student)).masked_fill(shares == 0, 0.0)
     losses = temperature**2 * apart.sum(dim=-1)  # (B, T)
-    return losses.masked_fill(targets == pad_id, 0.0).sum()
+    total = losses.masked_fill(targets == pad_id, 0.0).sum()
+    return total.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def soft_labels(teacher: Transformer, batch: Batch) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.module import _has_any_global_hook
 
 from transformer_lib.attention import MultiHeadAttention, fused_attention
 from transformer_lib.decoder import Decoder, DecoderLayer
@@ -361,7 +362,8 @@ def unknown(model: Transformer) -> str | None:
     """Name what of a model only the model itself can compute, if there is anything.
 
     That is a layer of another kind, such as a quantised one, attention that is computed
-    otherwise or recorded, and a hook, since the modules of the decoder are not called.
+    otherwise or recorded, projections that cannot be packed, and a hook or a method
+    that replaces one of a class, since the modules of the decoder are not called.
 
     Args:
         model: The model. Its encoder, embedding and output may be anything, since they
@@ -372,11 +374,14 @@ def unknown(model: Transformer) -> str | None:
     """
     if type(model) is not Transformer:
         return f"a {type(model).__name__}"
+    if _has_any_global_hook():
+        return "a hook at every module"
     for name, module in model.decoder.named_modules(prefix="decoder"):
         found = strange(module)
         if found is not None:
             return f"{found} {name}"
-    return None
+    own = replaced(model)
+    return None if own is None else f"a {own} of its own"
 
 
 def strange(module: nn.Module) -> str | None:
@@ -389,8 +394,25 @@ def strange(module: nn.Module) -> str | None:
         return f"a {type(module).__name__} as"
     if module._forward_hooks or module._forward_pre_hooks:
         return "a hook at"
-    if "forward" in vars(module):
-        return "a forward of its own at"
+    own = replaced(module)
+    if own is not None:
+        return f"a {own} of its own at"
     if getattr(module, "attend", fused_attention) is not fused_attention:
         return "another attention at"
+    if isinstance(module, MultiHeadAttention):
+        projections = module.w_q, module.w_k, module.w_v
+        if len({(x.weight.shape, x.bias is None) for x in projections}) > 1:
+            return "projections of different shapes or biases at"
+    return None
+
+
+def replaced(module: nn.Module) -> str | None:
+    """Name a method that was set on the module itself, in place of its class's.
+
+    Args:
+        module: Any module; those inside it are not looked at.
+    """
+    for name in vars(module):
+        if callable(getattr(type(module), name, None)):
+            return name
     return None

@@ -73,9 +73,11 @@ def losses_without_heads(
             weight = attention.w_o.weight.data
             for head in range(attention.num_heads):
                 kept = weight.clone()
-                weight[:, features_of(attention, [head])] = 0.0
-                found[name].append(evaluate(model, batches)[0])
-                weight.copy_(kept)
+                try:
+                    weight[:, features_of(attention, [head])] = 0.0
+                    found[name].append(evaluate(model, batches)[0])
+                finally:  # even if you interrupt the measurement
+                    weight.copy_(kept)
     return found
 
 
@@ -135,14 +137,17 @@ def remove_heads(attention: MultiHeadAttention, heads: Sequence[int]) -> None:
     Args:
         attention: Changed in place. It gives what it gave when their columns of ``w_o``
             were zero. The heads that stay are numbered anew, in order.
-        heads: Their numbers; at least one other must stay.
+        heads: Their numbers; at least one other must stay. Without any, nothing
+            changes.
 
     Raises:
         ValueError: If none would stay, heads share their keys, or what is attended with
             tells the positions by head, as ALiBi does.
         IndexError: If there is no such head.
     """
-    if heads and getattr(attention.attend, "places", False):
+    if not heads:
+        return
+    if getattr(attention.attend, "places", False):
         raise ValueError(
             "attention must not have its positions in its heads to remove some, "
             f"got {attention.attend.name}"
@@ -243,6 +248,10 @@ def shrink(
     for name, sizes in feature_sizes(model, batches).items():
         gone = sizes.argsort()[: config.d_ff - d_ff]
         remove_features(smaller.get_submodule(name), gone)
-    smaller.config = replace(config, num_heads=num_heads, d_k=d_k, d_ff=d_ff)
+    groups = config.num_key_heads
+    if groups == config.num_heads:  # in groups of one, which stay so
+        groups = num_heads
+    sizes = {"num_heads": num_heads, "num_key_heads": groups, "d_k": d_k, "d_ff": d_ff}
+    smaller.config = replace(config, **sizes)
     require_own_config(smaller)
     return smaller.eval()

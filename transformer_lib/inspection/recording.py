@@ -36,13 +36,17 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     Yields:
         A dictionary that fills as the model runs: the layer's name in the model ("" for
         the model itself) to its weights in the latest pass, whichever thread ran it,
-        shape (B, H, T, S), detached.
+        shape (B, H, T, S), detached. A layer that did not run has none, nor has one of
+        a subclass whose ``forward`` does not call ``attend``.
 
     Raises:
+        TypeError: If ``model`` is not a module.
         RuntimeError: If a layer is being recorded already, in this thread or another.
         ValueError: If the model has no ``MultiHeadAttention``, or one that attends in a
             way without an explicit form.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a Module, got a {type(model).__name__}")
     layers = {
         name: module
         for name, module in model.named_modules()
@@ -76,15 +80,17 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 class _Recorder:
     """Stands in for the ``attend`` of a layer, and keeps the weights."""
 
+    name = "a recording"  # as errors call it
+
     def __init__(
-        self, before: Callable[..., Tensor], maps: dict[str, Tensor], name: str
+        self, before: Callable[..., Tensor], maps: dict[str, Tensor], where: str
     ) -> None:
-        self.before, self.maps, self.name = before, maps, name
-        self.explicit = _explicit_form(before, name)
+        self.before, self.maps, self.where = before, maps, where
+        self.explicit = _explicit_form(before, where)
 
     def __call__(self, *inputs: Any) -> Tensor:
         heads, weights = self.explicit(*inputs)
-        self.maps[self.name] = weights.detach()
+        self.maps[self.where] = weights.detach()
         return heads
 
     def __reduce__(self) -> tuple[Callable, tuple]:

@@ -110,7 +110,7 @@ def sorted_places(
         hidden = hidden | ~padding  # (B, H, N, S)
     buckets = buckets.masked_fill(hidden, num_buckets)  # behind all others
     rank = buckets.argsort(stable=True).argsort()
-    asks = (rank + width * (buckets + 1)).int()
+    asks = rank + width * (buckets + 1)
     return asks, asks.masked_fill(hidden, 0)
 
 
@@ -153,6 +153,7 @@ def hashed_mask(
     Returns:
         Boolean, shape (B, H, S, S); True = may attend.
     """
+    width = min(width, key.size(2))  # no two positions are further apart
     buckets = buckets_of(key, num_buckets, num_rounds, seed)
     asks, found = sorted_places(buckets, padding, num_buckets, width)
     return are_near(asks, found, width, causal).any(dim=2)
@@ -202,6 +203,7 @@ def attend_in_buckets(
         The attended values, shape (B, H, T, d_v).
     """
     t, s = query.size(2), key.size(2)
+    width = min(width, s)  # no two positions are further apart
     query = F.pad(query, (0, 0, s - t, 0))  # (B, H, S, d_k): those before ask nothing
     buckets = buckets_of(key, num_buckets, num_rounds, seed)
     asks, found = sorted_places(buckets, padding, num_buckets, width)

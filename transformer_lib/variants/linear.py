@@ -18,6 +18,7 @@ def linear_attention(*, causal: bool) -> Variant:
     The weight of a key is f(query) . f(key), divided by the sum over the keys that are
     seen, where f is elu + 1. That is another function than the softmax of the scores.
     Work and memory grow with T and S, not with T * S. A cache still keeps every key.
+    Numbers of 16 bits are added up in float32.
 
     Args:
         causal: Whether position t attends to the positions 0 to t alone.
@@ -36,6 +37,7 @@ def linear_attention(*, causal: bool) -> Variant:
         weigh=partial(weigh_by_features, **choice),
         cross=not causal,
         drops=False,
+        wide=True,
     )
 
 
@@ -48,10 +50,12 @@ def elu_features(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns:
         Their features, in the same shapes. That is elu(x) + 1, where adding 1 does not
-        round small numbers to 0.
+        round small numbers to 0. A query with no number above 0 is raised until its
+        largest is 0: a factor of all its weights cancels out.
 
     Source: Katharopoulos et al. (2020), equation 7.
     """
+    query = query - query.detach().amax(dim=-1, keepdim=True).clamp(max=0)
     q, k = (x.relu() + x.clamp(max=0).exp() for x in (query, key))
     return q, k
 
@@ -145,6 +149,9 @@ def sum_by_chunks(q: Tensor, k: Tensor, v: Tensor, size: int = CHUNK) -> Tensor:
 def without_hidden(k: Tensor, padding: Tensor | None) -> Tensor:
     """Set the features of hidden keys to 0, and with them their weights.
 
+    The features of all other keys stay far enough above 0 that sums of weights, and
+    gradients, can be divided by: a sum is 0 only if a query sees no key.
+
     Args:
         k: Features of the keys, shape (B, H, S, F).
         padding: Boolean, shape (B, 1, 1, S), or None.
@@ -152,18 +159,17 @@ def without_hidden(k: Tensor, padding: Tensor | None) -> Tensor:
     Returns:
         Shape (B, H, S, F).
     """
+    k = k.clamp(min=torch.finfo(k.dtype).tiny ** 0.75)  # 4e-29 in float32
     return k if padding is None else k.masked_fill(~padding.transpose(-2, -1), 0.0)
 
 
 def not_zero(total: Tensor) -> Tensor:
-    """Raise sums of weights that are 0, or hardly more, to what can be divided by.
-
-    A query that sees nothing then gets 0 / small = 0, and no gradient overflows.
+    """Replace sums of weights that are 0 by 1: a query that sees nothing gets 0 / 1.
 
     Args:
-        total: Not below 0, any shape.
+        total: Sums of weights, any shape.
 
     Returns:
         The same shape.
     """
-    return total.clamp(min=torch.finfo(total.dtype).tiny ** 0.5)
+    return total.masked_fill(total == 0, 1.0)

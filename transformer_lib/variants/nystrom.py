@@ -39,6 +39,7 @@ def nystrom_attention(num_landmarks: int) -> Variant:
         compute=partial(attend_by_landmarks, **choice),
         weigh=partial(weigh_by_landmarks, **choice),
         drops=False,
+        wide=True,  # torch has no pseudoinverse of 16 bits
     )
 
 

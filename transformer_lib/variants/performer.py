@@ -16,7 +16,8 @@ def performer_attention(num_features: int, seed: int, *, causal: bool) -> Varian
     More precisely, numerator and denominator are, each by itself. The error falls with
     the root of ``num_features``, and rises fast with the length of queries and keys: at
     scores of some size, uniform weights are nearer to the softmax's. Keys so long that
-    their features vanish get no weight.
+    their features would round to 0 get the same tiny weight each. A query that sees
+    only such keys gets the mean of their values.
 
     Args:
         num_features: How many, F. Work and memory grow with it.
@@ -43,6 +44,7 @@ def performer_attention(num_features: int, seed: int, *, causal: bool) -> Varian
         weigh=partial(weigh_by_features, **choice),
         cross=not causal,
         drops=False,
+        wide=True,
     )
 
 

@@ -34,6 +34,9 @@ def use_attention(
     Once a layer of the decoder has a variant, the model makes a ``CausalMask`` instead
     of a tensor of T times T, and layers without one get ``full_attention``.
 
+    A layer may be of a subclass of ``MultiHeadAttention``. If its ``forward`` does not
+    call ``attend``, the variant has no effect.
+
     Args:
         model: With an ``encoder``, a ``decoder`` or both, as ``Transformer``.
         encoder: For its self-attention: a variant for every layer, or one for each,
@@ -45,7 +48,8 @@ def use_attention(
         What knows the attention from before.
 
     Raises:
-        TypeError: If there is something else than a variant.
+        TypeError: If there is something else than a variant, or a layer of the model is
+            not a ``MultiHeadAttention``.
         ValueError: If there are not as many variants as layers, the model has no such
             layers, a variant is causal and must not be, or is not and must be, it
             cannot do cross-attention, or the model attends otherwise already, is
@@ -79,7 +83,7 @@ def use_attention(
         if layer.attend is not fused_attention and not isinstance(
             layer.attend, Variant
         ):
-            name = getattr(layer.attend, "__name__", type(layer.attend).__name__)
+            name = described(layer.attend)
             raise ValueError(f"model must hold no other attention, got {name}")
         if getattr(layer.attend, "places", False) and not variant.places:
             raise ValueError(
@@ -89,8 +93,7 @@ def use_attention(
     if in_words is not None:
         placed.set_mask(in_words)
     for layer, variant in chosen.items():
-        placed.before[layer] = layer.attend
-        layer.attend = variant
+        placed.set_attention(layer, variant)
     return placed
 
 
@@ -114,7 +117,13 @@ class Placed:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.before: dict[MultiHeadAttention, Callable] = {}
+        self.placed: dict[MultiHeadAttention, Variant] = {}
         self.masks: list[Callable | None] = []  # of the model, before; one at most
+
+    def set_attention(self, layer: MultiHeadAttention, variant: Variant) -> None:
+        """Let one of the model's layers attend otherwise."""
+        self.before[layer], self.placed[layer] = layer.attend, variant
+        layer.attend = variant
 
     def set_mask(self, make: Callable[[Tensor], CausalMask]) -> None:
         """Let the model make another mask for its decoder's self-attention."""
@@ -122,10 +131,22 @@ class Placed:
         self.model._target_mask = make
 
     def put_back(self) -> None:
-        """Let the model attend as before. Of several, the latest goes first."""
+        """Let the model attend as before. A second time, there is nothing to do.
+
+        Raises:
+            ValueError: If a layer has got another attention since: the latest of
+                several goes first, and a recording ends before. Nothing is changed.
+        """
+        for layer, variant in self.placed.items():
+            if layer.attend is not variant:
+                raise ValueError(
+                    f"model must attend with {variant.name} to put back what it had "
+                    f"before, got {described(layer.attend)}"
+                )
         for layer, attend in self.before.items():
             layer.attend = attend
         self.before.clear()
+        self.placed.clear()
         while self.masks:
             del self.model._target_mask
             mask = self.masks.pop()
@@ -146,14 +167,27 @@ class Placed:
 
 def _layers(model: nn.Module, part: str) -> list[MultiHeadAttention]:
     """List the attention layers of one part, first to last."""
-    stack = getattr(model, "encoder" if part == "encoder" else "decoder", None)
+    side = "encoder" if part == "encoder" else "decoder"
     name = "cross_attention" if part == "cross" else "self_attention"
-    found = (
-        [getattr(layer, name) for layer in stack.layers] if stack is not None else []
-    )
+    layers = getattr(getattr(model, side, None), "layers", ())
+    found = [getattr(layer, name, None) for layer in layers]
     if not found or None in found:
         raise ValueError(f"{part} must be None for a model without such layers")
+    for number, attention in enumerate(found):
+        if not isinstance(attention, MultiHeadAttention):
+            raise TypeError(
+                f"{side}.layers.{number}.{name} must be a MultiHeadAttention, "
+                f"got a {type(attention).__name__}"
+            )
     return found
+
+
+def described(attend: Callable) -> str:
+    """Name what a layer attends with, for an error."""
+    for name in ("name", "__name__"):
+        if hasattr(attend, name):
+            return getattr(attend, name)
+    return type(attend).__name__
 
 
 def _require_fit(part: str, variant: Variant) -> None:

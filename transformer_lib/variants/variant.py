@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from transformer_lib.attention import check_attention
@@ -33,6 +34,9 @@ class Variant:
             from those that ``explicit`` drops with the same seed.
         places: Whether it tells the positions, so that a model that has it must not
             lose it for another that does not.
+        wide: Whether it computes in float32 where the inputs have 16 bits, under
+            autocast or not, because 16 bits are too few for its sums or not known to
+            its functions. The results have the dtype of the values.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Variant:
     cross: bool = False
     drops: bool = True
     places: bool = False
+    wide: bool = False
 
     def __call__(
         self,
@@ -73,7 +78,11 @@ class Variant:
                 ``dropout`` is above 0 and the variant cannot drop.
         """
         padding = self._padding(query, key, value, mask, dropout)
-        return self.compute(query, key, value, padding, dropout)
+        if not self.wide:
+            return self.compute(query, key, value, padding, dropout)
+        with torch.autocast(query.device.type, enabled=False):
+            inputs = (widened(x) for x in (query, key, value))
+            return self.compute(*inputs, padding, dropout).to(value.dtype)
 
     @property
     def explicit(self) -> Callable[..., tuple[Tensor, Tensor]] | None:
@@ -93,7 +102,12 @@ class Variant:
         dropout: float = 0.0,
     ) -> tuple[Tensor, Tensor]:
         padding = self._padding(query, key, value, mask, dropout)
-        return self.weigh(query, key, value, padding, dropout)
+        if not self.wide:
+            return self.weigh(query, key, value, padding, dropout)
+        with torch.autocast(query.device.type, enabled=False):
+            inputs = (widened(x) for x in (query, key, value))
+            heads, weights = self.weigh(*inputs, padding, dropout)
+        return heads.to(value.dtype), weights.to(value.dtype)
 
     def _padding(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, dropout: float
@@ -129,3 +143,8 @@ class Variant:
                 f"with {self.name}, got {tuple(mask.shape)}"
             )
         return mask
+
+
+def widened(x: Tensor) -> Tensor:
+    """Give numbers of 16 bits 32; others stay as they are."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
