@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from transformer_lib.attention import check_attention
-from transformer_lib.checks import require_boolean
+from transformer_lib.checks import require_boolean, require_probability
 from transformer_lib.masks import CausalMask
 
 Mask = Tensor | CausalMask | None
@@ -33,6 +33,9 @@ class Variant:
             from those that ``explicit`` drops with the same seed.
         places: Whether it tells the positions, so that a model that has it must not
             lose it for another that does not.
+
+    Raises:
+        TypeError: If ``causal`` is neither True nor False.
     """
 
     name: str
@@ -42,6 +45,10 @@ class Variant:
     cross: bool = False
     drops: bool = True
     places: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.causal, bool):
+            raise TypeError(f"causal must be True or False, got {self.causal!r}")
 
     def __call__(
         self,
@@ -70,7 +77,7 @@ class Variant:
                 boolean.
             ValueError: If shapes do not fit, there are more queries than keys, unless
                 they may be of another sequence, the mask is of another kind, or
-                ``dropout`` is above 0 and the variant cannot drop.
+                ``dropout`` is outside [0, 1), or above 0 and the variant cannot drop.
         """
         padding = self._padding(query, key, value, mask, dropout)
         return self.compute(query, key, value, padding, dropout)
@@ -108,6 +115,7 @@ class Variant:
                 f"query must be at most as long as key with {self.name}, "
                 f"got {query.size(2)} and {key.size(2)}"
             )
+        require_probability(dropout=dropout)
         if dropout > 0 and not self.drops:
             raise ValueError(f"dropout must be 0 with {self.name}, got {dropout}")
         if isinstance(mask, CausalMask):
