@@ -67,7 +67,7 @@ class Project:
         (root / "scripts").mkdir(parents=True)
         (root / "transformer_lib").mkdir()
         (root / "transformer_lib" / "__init__.py").touch()
-        for name in ("Makefile", "scripts/environment.py"):
+        for name in ("Makefile", "scripts/environment.py", "scripts/programs.py"):
             shutil.copy(ROOT / name, root / name)
         for name in ("build", "lab"):
             (root / "scripts" / f"{name}.py").write_text(SCRIPT)

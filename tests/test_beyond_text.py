@@ -1,5 +1,7 @@
 """Pictures, sets and graphs, read by the encoder of the book."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -112,6 +114,13 @@ def test_hidden_tokens_are_neither_added_nor_counted():
     assert mean_over_tokens(x, mask).tolist() == [[3.0], [2.5]]
 
 
+def test_the_mean_of_many_short_numbers_is_finite():
+    x = torch.full((1, 4000, 2), 60.0, dtype=torch.float16)  # the sum overflows
+    mask = torch.ones(1, 1, 1, 4000, dtype=torch.bool)
+    mask[..., 3000:] = False
+    assert_close(mean_over_tokens(x, mask), x[:, 0], rtol=0, atol=0)
+
+
 def test_a_row_without_tokens_has_the_mean_zero():
     mask = torch.zeros(1, 1, 1, S, dtype=torch.bool)
     x = torch.full((B, S, D_MODEL), torch.inf)
@@ -192,6 +201,13 @@ def test_an_edge_to_no_node_is_refused(edge):
     message = f"edges must join nodes below 3, got {edge[0]} and {edge[1]}"
     with pytest.raises(ValueError, match=message):
         edge_mask([edge], 3)
+
+
+@pytest.mark.parametrize("edge", [(0, 1, 2), (0,), ()])
+def test_an_edge_that_is_no_pair_is_refused(edge):
+    message = f"edges must be pairs of nodes, got {edge}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        edge_mask([(0, 1), edge], 3)
 
 
 @pytest.mark.parametrize(("layers", "reach"), [(1, 1), (2, 2), (3, 3)])

@@ -1,8 +1,10 @@
 import errno
 import json
+import os
 import pickle
 import random
 import re
+import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import torch
 from safetensors.torch import save, save_file
 from torch import nn
 
+from transformer_lib import checkpoint
 from transformer_lib.checkpoint import (
     average_weights,
     load_model,
@@ -49,6 +52,12 @@ def rewrite(path, **about):
 
 
 # -- Tensors ---------------------------------------------------------------------------
+
+
+def test_tensors_come_back_in_the_order_of_their_names(path):
+    save_tensors(path, {f"{i * 37 % 101}": torch.ones(i) for i in range(101)}, {})
+    names = list(load_tensors(path)[0])
+    assert names == sorted(names)
 
 
 def test_tensors_of_any_shape_and_dtype_come_back_with_what_was_said(path):
@@ -225,6 +234,29 @@ def test_a_file_that_cannot_be_read_is_not_called_missing(path, model, monkeypat
         load_model(path.parent)
 
 
+@pytest.mark.parametrize("load", [load_tensors, load_model])
+def test_a_pipe_or_a_device_is_refused_and_not_waited_for(path, load):
+    os.mkfifo(path)
+    endless = path.with_name("endless")
+    endless.symlink_to("/dev/zero")
+    for strange in (path, endless):
+        with pytest.raises(ValueError, match=f"{strange.name} must be a file, got a "):
+            load(strange)
+
+
+def test_a_link_to_a_file_is_read(path, model):
+    save_model(path, model)
+    link = path.with_name("link")
+    link.symlink_to(path)
+    assert load_model(link).config == TIED
+
+
+def test_a_tensor_with_the_name_of_the_files_own_entry_is_refused(path):
+    with pytest.raises(ValueError, match="other names than __metadata__"):
+        save_tensors(path, {"a": torch.ones(2), "__metadata__": torch.ones(3)}, {})
+    assert not path.exists()
+
+
 # -- Models ----------------------------------------------------------------------------
 
 
@@ -281,6 +313,28 @@ def test_what_else_was_said_is_kept_beside_the_configuration(path, model):
     assert about == {"config": asdict(TIED), "seed": 7, "scores": [1.5]}
 
 
+def test_the_configuration_cannot_be_another_than_the_models(path, model):
+    with pytest.raises(ValueError, match="config must be the model's own"):
+        save_model(path, model, config={"d_model": 5})
+    assert not path.exists()
+
+
+def test_complex_weights_are_refused_by_name_in_saving_and_in_loading(path, model):
+    tensors = {
+        name: (w + 1j).to(torch.complex64) for name, w in weights_of(model).items()
+    }
+    save_tensors(path, tensors, {"config": asdict(TIED)})
+    with pytest.raises(ValueError, match=r"weight must be real, got torch.complex64"):
+        load_model(path)
+    path.unlink()
+    with (
+        warnings.catch_warnings(action="ignore"),
+        pytest.raises(ValueError, match=r"fit its configuration: .* must be real"),
+    ):
+        save_model(path, model.to(torch.complex64))
+    assert not path.exists()
+
+
 def test_weights_keep_their_dtype_in_the_file_and_load_in_the_default_one(path, model):
     save_model(path, model.bfloat16())
     tensors, _ = load_tensors(path)
@@ -306,8 +360,12 @@ def test_a_file_without_a_configuration_holds_no_model(path):
             r"config\.num_heads must be int, got True",
         ),
         (asdict(TIED) | {"norm_first": 1}, r"config\.norm_first must be bool, got 1"),
-        (asdict(TIED) | {"max_len": 10**15}, "memory"),
+        (asdict(TIED) | {"max_len": 10**15}, "max_len must make tables of at most"),
         (asdict(TIED) | {"max_len": 10**30}, "int too big"),
+        (
+            asdict(APART) | {"src_vocab_size": 10**8},
+            "src_vocab_size must be at most .* got 100000000",
+        ),
         (asdict(TIED) | {"d_model": 10**15}, "d_model must be at most .* got 1000000"),
         (
             asdict(TIED) | {"num_layers": 10**9},
@@ -327,6 +385,46 @@ def test_a_configuration_that_is_not_known_is_refused(path, model, config, named
     rewrite(path, config=config)
     with pytest.raises(ValueError, match=f"unknown configuration: .*{named}"):
         load_model(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"src_vocab_size": 10**8},
+        {"max_len": 10**8},
+        {"max_len": 10**8, "positions": "rotary"},
+        {"max_len": 10**8, "positions": "learned"},
+        {"d_ff": 40_000, "d_model": 40_000},  # both shown by an axis, not by a matrix
+    ],
+)
+def test_a_small_file_cannot_claim_a_large_model(path, monkeypatch, changes):
+    save_model(path, Transformer(replace(APART, d_model=8)))
+    tensors, about = load_tensors(path)
+    tensors["a long row"] = torch.zeros(40_000, dtype=torch.uint8)
+    tensors["an empty matrix"] = torch.zeros(0, 10**9)
+    save_tensors(path, tensors, {"config": about["config"] | changes})
+
+    def build_model(config):
+        assert torch.empty(0).device.type == "meta", "this would take memory"
+        return Transformer(config)
+
+    monkeypatch.setattr(checkpoint, "build_model", build_model)
+    with pytest.raises(ValueError, match=path.name):
+        load_model(path)
+
+
+def test_a_model_with_tables_that_nobody_could_load_is_not_written(path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "MOST_IN_TABLES", 2 * 6 * 1024)
+    save_model(path, Transformer(replace(TIED, max_len=1024)))
+    assert load_model(path).config.max_len == 1024
+    longer = Transformer(replace(TIED, max_len=1025))
+    message = "max_len must make tables of at most 12,288 numbers, got 1,025 and 12,300"
+    with pytest.raises(ValueError, match=message):
+        save_model(path, longer)
+    assert load_model(path).config.max_len == 1024
+    monkeypatch.setattr(checkpoint, "MOST_IN_TABLES", 12_300)
+    save_model(path, longer)
+    assert load_model(path).config.max_len == 1025
 
 
 def test_weights_of_another_configuration_are_refused_with_both_shapes(path, model):

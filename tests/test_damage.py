@@ -1,6 +1,7 @@
 """Folders that were damaged, by chance or by somebody: a sentence, and no traceback."""
 
 import json
+import os
 import random
 import shutil
 
@@ -124,6 +125,15 @@ def test_a_byte_altered_anywhere_is_noticed(folder, name):
             Translator.load(folder)
     (folder / name).write_bytes(whole)
     Translator.load(folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "run.json"])
+def test_a_pipe_in_the_place_of_a_file_is_refused(folder, call, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    status, err = call("evaluate", "--model", folder)
+    assert status == 2
+    assert f"{folder / name} must be a file, got a pipe" in err
 
 
 @pytest.mark.parametrize("name", ["grammar-en-de", "multi30k-en-de"])

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformer_lib import fast_decoder
 from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.decoding import beam_search, greedy_decode, sample
-from transformer_lib.fast_decoder import FastDecoder, unknown
+from transformer_lib.fast_decoder import FastDecoder, FastLayer, unknown
 from transformer_lib.inspection import record_attention
 from transformer_lib.masks import causal_mask, padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
@@ -331,6 +331,27 @@ def test_what_stands_in_the_reserved_room_is_never_read(model, src):
         for layer in cache.layers:
             layer.room[:, :, :, cache.length :] = math.nan
     assert_close(torch.cat(steps, 1), stepwise(model, tgt, memory, mask))
+
+
+def test_the_reserved_room_holds_no_leftovers_of_other_programs(
+    model, src, monkeypatch
+):
+    """Or a listing that shows its numbers would be another in every run."""
+    step, seen = FastLayer.step, []
+
+    def look(layer, *arguments):
+        seen.append(layer.room.isnan().any())
+        return step(layer, *arguments)
+
+    monkeypatch.setattr(FastLayer, "step", look)
+    torch.use_deterministic_algorithms(True)  # fills what is only reserved with nan
+    try:
+        assert torch.empty(3).isnan().all()
+        beam_search(FastDecoder(model), src, **IDS, beam_size=3)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert seen
+    assert not any(seen)
 
 
 def test_an_empty_source_gives_what_the_model_gives(model, src):

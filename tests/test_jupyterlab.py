@@ -19,6 +19,7 @@ from nbformat.sign import NotebookNotary, SQLiteSignatureStore
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
 from test_widget_beam import STEPS, pieces
+from test_widgets import all_controls
 
 from transformer_lib.widgets.beam import beam_control
 from transformer_lib.widgets.masks import mask_control
@@ -72,9 +73,37 @@ class Lab(NamedTuple):
         return tab
 
 
-def shown(control):
-    html = {"text/html": control._repr_html_()}
-    return new_code_cell("...", outputs=[new_output("display_data", data=html)])
+def shown(controls):
+    """A cell with all of them: what is in other cells and out of sight is not drawn."""
+    htmls = [{"text/html": control._repr_html_()} for control in controls]
+    outputs = [new_output("display_data", data=html) for html in htmls]
+    return new_code_cell("...", outputs=outputs)
+
+
+# Say which cells of tables have no room for their words, and what leaves its section.
+MEASURE = """section => {
+  const found = [], edge = section.getBoundingClientRect();
+  const describe = (part, what) => {
+    const words = part.textContent.trim().replace(/\\s+/g, " ").slice(0, 30);
+    found.push(`${what}: ${part.localName}.${part.getAttribute("class")} ${words}`);
+  };
+  const cuts = (part) => getComputedStyle(part).overflowX !== "visible";
+  const cut = (part) => part !== section && (cuts(part) || cut(part.parentElement));
+  for (const part of section.querySelectorAll("*")) {
+    const style = getComputedStyle(part);
+    if (!part.checkVisibility() || part.closest(".c-unseen")) continue;
+    if (part.matches("th, td") && part.textContent.trim() && style.fontSize !== "0px") {
+      const sides = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
+      const room = part.clientWidth - sides;
+      if (room < 3) describe(part, "no room");
+      else if (part.scrollWidth > part.clientWidth + 1) describe(part, "too narrow");
+    }
+    const {left, right, width} = part.getBoundingClientRect();
+    const leaves = left < edge.left - 1 || right > edge.right + 1;
+    if (width && leaves && !cut(part.parentElement)) describe(part, "outside");
+  }
+  return found;
+}"""
 
 
 @pytest.fixture
@@ -127,13 +156,15 @@ def wait_for(address, server):
 
 
 @pytest.mark.slow
-def test_the_keys_of_a_control_reach_it_in_jupyterlab(lab, browser):
-    controls = [
+def test_all_controls_fit_and_get_their_keys_in_jupyterlab(lab, browser):
+    keyed = [
         softmax_control(["a", "b"], [1.0, 2.0], d_k=4),
         mask_control(["a b", "c"], ["d e", "f"]),
         beam_control(STEPS, pieces),
     ]
-    lab.save("controls.ipynb", list(map(shown, controls)))
+    names = [control.name for control in keyed]
+    others = [control for control in all_controls() if control.name not in names]
+    lab.save("controls.ipynb", [shown([*keyed, *others])])
     lab.trust("controls.ipynb")
     tab = lab.open(browser, "controls.ipynb")
     softmax, masks, beam = (
@@ -141,6 +172,10 @@ def test_the_keys_of_a_control_reach_it_in_jupyterlab(lab, browser):
         for name in ("softmax", "masks", "beam")
     )
     softmax.wait_for()
+    for control in (*keyed, *others):
+        section = tab.locator(f".control[data-control={control.name}].c-live")
+        section.wait_for()
+        assert section.evaluate(MEASURE) == [], control.name
 
     width = softmax.get_by_role("slider", name="d_k")
     width.focus()
@@ -203,7 +238,7 @@ class Panel:
 
 
 @pytest.mark.slow
-def test_every_panel_runs_the_real_code_in_jupyterlab(lab, browser):
+def test_every_panel_fits_and_runs_the_real_code_in_jupyterlab(lab, browser):
     cells = read_notebook(BOOK / "b_laboratory.ipynb")["cells"]
     code = [source(cell) for cell in cells if cell["cell_type"] == "code"]
     plain = [text for text in code if "interactive_output" not in text]
@@ -266,6 +301,9 @@ def test_every_panel_runs_the_real_code_in_jupyterlab(lab, browser):
     panel.press("Stop")
     expect(panel.says).to_contain_text("Stopped after")
 
+    for section in tab.locator("section.control").all():
+        section.scroll_into_view_if_needed()
+        assert section.evaluate(MEASURE) == [], section.get_attribute("aria-label")
     tab.add_script_tag(path=AXE)
     assert tab.evaluate(FIND) == []
     tab.close()

@@ -49,5 +49,7 @@ def test_short_numbers_are_squared_in_long_ones(dtype):
 def test_bad_input_is_refused_with_its_values(norm):
     with pytest.raises(ValueError, match="d_model must be at least 1, got 0"):
         RMSNorm(0)
+    with pytest.raises(ValueError, match="eps must be at least 0, got -1"):
+        RMSNorm(WIDTH, eps=-1)
     with pytest.raises(ValueError, match="x must be 5 wide, got 1"):
         norm(torch.ones(B, T, 1))

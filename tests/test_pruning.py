@@ -91,6 +91,18 @@ def test_the_share_that_was_asked_for_is_zero_and_no_larger_weight_is(model, sha
         assert_close(new, torch.where(old.abs() > limit, old, 0.0), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("share", [0.01, 0.5])
+def test_no_more_than_the_share_becomes_zero_where_weights_are_equal(model, share):
+    with torch.no_grad():
+        for weight in matrices(model):
+            weight.fill_(-2.0)
+    assert prune_smallest(model, share) == 2
+    zeros = torch.cat([weight.flatten() == 0 for weight in matrices(model)])
+    count = round(share * len(zeros))
+    assert zeros.sum() == count
+    assert zeros[:count].all()
+
+
 def test_tables_biases_norms_and_the_output_stay(model):
     before = values(model)
     prune_smallest(model, 0.9)

@@ -145,6 +145,12 @@ def test_a_scale_that_is_rounded_itself_makes_no_number_change_its_sign():
     assert (quantize_rows(tiny)[0] == 127).all()
 
 
+@pytest.mark.parametrize("bits", [2.5, 4.0])
+def test_a_number_of_bits_that_is_not_whole_is_refused(bits):
+    with pytest.raises(TypeError, match=f"bits must be a whole number, got {bits}"):
+        quantize_rows(torch.ones(2, 2), bits)
+
+
 @pytest.mark.parametrize("bits", [1, 9])
 def test_a_number_of_bits_out_of_range_is_refused(bits):
     with pytest.raises(ValueError, match=f"bits must be from 2 to 8, got {bits}"):
@@ -432,6 +438,30 @@ def test_a_share_of_the_positions_fits():
     assert largest_inputs(seen, 0.5) == {"a": 51.0, "b": 3.0}
 
 
+@pytest.mark.parametrize("share", [0.013, 0.5, 0.99, 0.999, 1.0])
+def test_the_share_is_that_of_torchs_quantile(share):
+    sizes = torch.rand(10_007).float()
+    found = largest_inputs({"a": [sizes]}, share)["a"]
+    assert found == pytest.approx(sizes.quantile(share).item(), rel=1e-4)
+
+
+def test_more_positions_fit_than_torchs_quantile_takes():
+    sizes = torch.zeros(2**24 + 1, dtype=torch.float16)  # 16.8 million
+    sizes[:2] = torch.tensor([3.0, 5.0])
+    seen = {"a": [sizes]}
+    assert largest_inputs(seen) == {"a": 5.0}
+    assert largest_inputs(seen, 1 - 1 / 2**24) == {"a": 3.0}
+
+
+@pytest.mark.parametrize("strange", [torch.inf, torch.nan])
+def test_a_layer_whose_inputs_were_not_finite_is_named(strange):
+    seen = {"encoder.w_1": [torch.tensor([1.0, strange])]}
+    with pytest.raises(
+        ValueError, match=rf"encoder\.w_1 must be finite, got {strange}"
+    ):
+        largest_inputs(seen)
+
+
 @pytest.mark.parametrize("share", [0.0, 1.5, float("nan")])
 def test_a_share_out_of_range_is_refused(share):
     with pytest.raises(ValueError, match=rf"in \(0, 1\], got {share}"):
@@ -453,6 +483,14 @@ def test_a_layer_without_a_measured_scale_is_refused(model):
     largest = largest_inputs(calibrate(model, lambda: model(SRC, TGT)))
     del largest["decoder.layers.1.cross_attention.w_k"]
     with pytest.raises(ValueError, match=r"must have decoder.layers.1.cross_.*w_k"):
+        quantize(model, largest)
+
+
+def test_a_layer_that_only_saw_zeros_is_named(model):
+    largest = largest_inputs(calibrate(model, lambda: model(SRC, TGT)))
+    largest["encoder.layers.1.feed_forward.w_2"] = 0.0
+    message = r"layers\.1\.feed_forward\.w_2: largest must be positive .* got 0.0"
+    with pytest.raises(ValueError, match=message):
         quantize(model, largest)
 
 

@@ -4,6 +4,7 @@ from urllib.parse import quote
 
 import pytest
 from book_files import HTML
+from playwright.sync_api import expect
 from test_pages import built, read
 
 pytestmark = pytest.mark.book
@@ -57,6 +58,27 @@ def test_no_query_makes_an_error_or_moves_a_page_without_it(tab, query):
     if query in ("zqzq", " "):
         assert tab.evaluate("scrollY") == 0
         assert tab.evaluate(MARKED) == []
+
+
+@pytest.mark.parametrize("query", ["x", "constructor", "<b>", "("])
+def test_a_page_without_a_place_for_results_does_not_search(tab, query):
+    page = built(HTML / "book" / "03_attention.html")
+    read(tab, f"{page.as_uri()}?q={quote(query)}")
+    assert tab.faults == []
+    assert tab.evaluate("scrollY") == 0
+
+
+# Words that Sphinx's script finds as properties of every object.
+@pytest.mark.parametrize(
+    "query", ["constructor", "__proto__", "attention -constructor", "toString valueOf"]
+)
+def test_a_word_that_every_object_has_is_searched_like_any_other(tab, query):
+    read(tab, f"{HTML.as_uri()}/search.html?q={quote(query)}")
+    expect(tab.locator("#search-results > h2")).to_have_text("Search Results")
+    assert tab.faults == []
+    found = tab.locator("#search-results li")
+    if query.startswith("attention"):
+        expect(found.first).to_be_visible()
 
 
 def test_an_address_with_a_place_of_its_own_leads_there(tab):

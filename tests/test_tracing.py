@@ -1,9 +1,12 @@
 import dataclasses
 import gc
 import sys
+import tempfile
+import time
 import weakref
 from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
+from pathlib import Path
 
 import pytest
 import torch
@@ -52,6 +55,33 @@ def test_the_result_is_that_of_the_call_and_so_are_the_random_numbers():
     run = trace(draw, T)
     assert torch.equal(run.result, expected)
     assert torch.equal(torch.rand(T), after)
+
+
+def test_the_reading_of_a_clock_is_not_shown_since_it_is_another_in_every_run():
+    def measure(x):
+        began = time.perf_counter()
+        total = x.sum().item()
+        seconds = time.perf_counter() - began
+        return total, seconds > 0
+
+    run = trace(measure, torch.ones(3))
+    assert made(run, "began") == {"began": "read from a clock"}
+    assert made(run, "total") == {"total": "3.0"}
+    assert made(run, "seconds") == {"seconds": "read from a clock"}
+
+
+def test_the_name_of_a_temporary_folder_is_not_shown_since_it_is_another_in_every_run():
+    def describe(folder):
+        source = f"{folder}/state"
+        return source
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = trace(describe, folder)
+        where = Path(folder).parent
+    assert made(run, "source =") == {"source": f"'{where}/tmp…/state'"}
+    assert made(trace(describe, "tmp_letters/"), "source =") == {
+        "source": "'tmp_letters//state'"
+    }
 
 
 def test_an_argument_may_be_named_call():

@@ -1079,6 +1079,15 @@ def test_help_explains_with_an_example(name, capsys):
     assert "  -h, --help" in text
 
 
+def test_the_help_says_who_can_reach_torchrun(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["train", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "only in a network that you trust" in text
+    assert "listens on all interfaces without authentication" in text
+    assert "unshare --net" in text
+
+
 def test_a_command_is_required(capsys):
     with pytest.raises(SystemExit) as caught:
         command.main([])

@@ -19,7 +19,13 @@ from transformer_lib.masks import CausalMask, causal_mask, padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.variants import (
     Variant,
+    alibi_attention,
+    block_attention,
     full_attention,
+    hashed_attention,
+    linear_attention,
+    nystrom_attention,
+    performer_attention,
     use_attention,
     window_attention,
     window_mask,
@@ -123,6 +129,51 @@ def test_shapes_and_dropout_are_refused_with_the_name_of_the_variant(heads):
         MEAN(query, key, value, None, 0.1)
     with pytest.raises(ValueError, match="same width, got 5 and 4"):
         BACK(query, key[..., :4], value)
+
+
+@pytest.mark.parametrize("dropout", [-0.5, 1.0, float("nan")])
+def test_dropout_that_is_no_share_is_refused(heads, dropout):
+    for attend in (BACK, BACK.explicit):
+        with pytest.raises(
+            ValueError, match=rf"dropout must be in \[0, 1\), got {dropout}"
+        ):
+            attend(*heads, None, dropout)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        full_attention,
+        partial(window_attention, 3),
+        partial(block_attention, 2),
+        partial(hashed_attention, 4, 2, 3),
+        linear_attention,
+        partial(performer_attention, 4, 0),
+        partial(alibi_attention, 2),
+    ],
+)
+@pytest.mark.parametrize("causal", ["no", 0, None])
+def test_causal_is_true_or_false(make, causal):
+    with pytest.raises(
+        TypeError, match=f"causal must be True or False, got {causal!r}"
+    ):
+        make(causal=causal)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: window_attention(2.5, causal=True), "width"),
+        (lambda: block_attention(2.5, causal=True), "size"),
+        (lambda: block_attention(2, num_random=2.5, causal=True), "num_random"),
+        (lambda: hashed_attention(4, 2, 2.5, causal=True), "width"),
+        (lambda: performer_attention(2.5, 0, causal=True), "num_features"),
+        (lambda: nystrom_attention(2.5), "num_landmarks"),
+    ],
+)
+def test_a_number_that_is_not_whole_is_refused_by_name(make, name):
+    with pytest.raises(TypeError, match=f"{name} must be a whole number, got 2.5"):
+        make()
 
 
 def test_queries_of_another_sequence_are_for_those_that_can(heads):

@@ -13,11 +13,13 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from transformer_lib.checks import require_type
-from transformer_lib.files import whole_file
+from transformer_lib.files import read_file, whole_file
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.variants.encoder_alone import build_model
 
-SIZES = ("tgt_vocab_size", "d_model", "d_ff", "num_layers")  # that the weights show
+SIZES = ("src_vocab_size", "tgt_vocab_size", "d_model", "d_ff")  # the weights show them
+MOST_IN_TABLES = 2**26  # numbers that are computed and not read, such as sines
+HEADER = "__metadata__"  # safetensors' own name for what a file says
 
 
 class Checked(TypedDict):
@@ -36,13 +38,17 @@ def save_tensors(
 
     Args:
         path: A ``safetensors`` file, replaced if it is there.
-        tensors: Any shapes and dtypes. What has two names is written twice.
+        tensors: Any shapes, any dtypes that safetensors has. What has two names is
+            written twice.
         about: What JSON can hold.
 
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
         TypeError: If JSON cannot hold what ``about`` says.
+        ValueError: If a tensor is named ``__metadata__``, as a part of every file is.
     """
+    if HEADER in tensors:
+        raise ValueError(f"tensors must have other names than {HEADER}, got {HEADER}")
     copies = {
         name: tensor.clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
@@ -61,19 +67,19 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]
         path: A ``safetensors`` file.
 
     Returns:
-        The tensors, on the CPU, and what was said about them.
+        The tensors by name, sorted, on the CPU, and what was said about them.
 
     Raises:
         FileNotFoundError: If there is no such file.
         OSError: If it cannot be read.
-        ValueError: If the file is cut off, altered or something else.
+        ValueError: If the file is cut off, altered or something else, such as a pipe.
     """
     try:
-        content = Path(path).read_bytes()
+        content = read_file(path)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"there is no checkpoint {path}") from error
     try:
-        tensors = load(content)
+        tensors = dict(sorted(load(content).items()))  # theirs change from run to run
         about = {name: json.loads(value) for name, value in _parts(content)[0].items()}
         if "checked" not in about:  # older files have an entry for each
             return tensors, about
@@ -93,7 +99,7 @@ def _parts(content: bytes) -> tuple[dict[str, str], dict[str, object], memoryvie
     """Take a file apart: what is said, then names, dtypes and shapes, then numbers."""
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:end])
-    return header.pop("__metadata__", None) or {}, header, memoryview(content)[end:]
+    return header.pop(HEADER, None) or {}, header, memoryview(content)[end:]
 
 
 def _sha256(about: Mapping[str, object], content: bytes) -> str:
@@ -112,13 +118,17 @@ def save_model(path: str | Path, model: Transformer, **about: object) -> None:
     Args:
         path: A ``safetensors`` file, replaced if it is there.
         model: Its weights are written in the dtype they have.
-        **about: What else to keep, as JSON; ``load_tensors`` returns it.
+        **about: What else to keep, as JSON; ``load_tensors`` returns it. The model
+            brings its own ``config``.
 
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
         TypeError: If JSON cannot hold what ``about`` says.
-        ValueError: As ``require_own_config`` does: nobody could load the file.
+        ValueError: If ``about`` has a ``config``; or as ``require_own_config``, because
+            nobody could load the file.
     """
+    if "config" in about:
+        raise ValueError("config must be the model's own, got another one")
     require_own_config(model)
     weights = dict(model.named_parameters())
     save_tensors(path, weights, {"config": asdict(model.config), **about})
@@ -142,19 +152,16 @@ def load_model(path: str | Path) -> Transformer:
     weights, about = load_tensors(path)
     if "config" not in about:
         raise ValueError(f"{path} holds no model: it has no configuration")
-    sizes = [size for weight in weights.values() for size in weight.shape]
-    largest = max(sizes, default=0) + len(weights)
     try:
         require_type(TransformerConfig, config=about["config"])
         config = TransformerConfig(**about["config"])
-        claimed = {name: getattr(config, name) or 0 for name in SIZES}
-        claimed["num_heads * d_k"] = config.num_heads * (config.d_k or 0)
-        for name, size in claimed.items():  # before memory is asked for without end
-            if size > largest:
-                raise ValueError(f"{name} must be at most {largest} here, got {size}")
-        model = build_model(config)
+        _require_shown(config, weights)
+        asked = _without_memory(config)
+        _require_small_tables(asked)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # sizes, too
         raise ValueError(f"{path} has an unknown configuration: {error}") from error
+    require_fit(dict(asked.named_parameters()), weights, source=path)
+    model = build_model(config)  # now that the file is known to be as large
     load_weights(model, weights, source=path)
     return model.eval()
 
@@ -170,7 +177,8 @@ def load_weights(
         source: Where they come from, for the error.
 
     Raises:
-        ValueError: If a name is missing or unknown, or a shape differs.
+        ValueError: If a name is missing or unknown, a shape differs, or a tensor is
+            complex.
     """
     parameters = dict(model.named_parameters())
     require_fit(parameters, weights, source=source)
@@ -188,12 +196,58 @@ def require_own_config(model: Transformer) -> None:
         model: Left as it was.
 
     Raises:
-        ValueError: If the configuration asks for other names or shapes of weights.
+        ValueError: If the configuration asks for other names or shapes of weights, if
+            they are complex, or if tables such as the sines are much larger than the
+            weights: ``load_model`` refuses those, which a small forged file may claim.
     """
-    with torch.device("meta"):  # shapes without memory
-        asked = dict(type(model)(model.config).named_parameters())
+    asked = _without_memory(model.config)
+    parameters = dict(asked.named_parameters())
     weights = dict(model.named_parameters())
-    require_fit(asked, weights, source="the model", to="its configuration")
+    require_fit(parameters, weights, source="the model", to="its configuration")
+    _require_small_tables(asked)
+
+
+def _without_memory(config: TransformerConfig) -> Transformer:
+    """Build a model of shapes alone, which takes no memory however large it is."""
+    with torch.device("meta"):
+        return build_model(config)
+
+
+def _require_shown(config: TransformerConfig, weights: Mapping[str, Tensor]) -> None:
+    """Refuse a configuration with a size that the weights do not show.
+
+    Raises:
+        ValueError: If a size is larger than every axis of the weights.
+    """
+    shapes = [weight.shape for weight in weights.values() if weight.numel()]
+    sizes = [size for shape in shapes for size in shape]
+    largest = max(sizes, default=0) + len(weights)
+    claimed = {name: getattr(config, name) or 0 for name in SIZES}
+    claimed["num_heads * d_k"] = config.num_heads * (config.d_k or 0)
+    most = dict.fromkeys(claimed, largest) | {"num_layers": len(weights)}
+    for name, size in (claimed | {"num_layers": config.num_layers}).items():
+        if size > most[name]:
+            raise ValueError(f"{name} must be at most {most[name]} here, got {size}")
+
+
+def _require_small_tables(model: Transformer) -> None:
+    """Refuse tables that are both large and larger than all weights together.
+
+    Args:
+        model: Its tables are the buffers, such as sines for each of ``max_len``
+            positions.
+
+    Raises:
+        ValueError: If they hold more numbers than ``MOST_IN_TABLES`` and the weights.
+    """
+    numbers = sum(buffer.numel() for buffer in model.buffers())
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    most = max(MOST_IN_TABLES, weights)
+    if numbers > most:
+        raise ValueError(
+            f"max_len must make tables of at most {most:,} numbers, "
+            f"got {model.config.max_len:,} and {numbers:,}"
+        )
 
 
 def require_fit(
@@ -212,7 +266,8 @@ def require_fit(
         to: What they shall fit, for the error.
 
     Raises:
-        ValueError: If a name is missing or unknown, or a shape differs.
+        ValueError: If a name is missing or unknown, a shape differs, or a tensor is
+            complex.
     """
     missing, unknown = parameters.keys() - tensors, tensors.keys() - parameters
     if missing or unknown:
@@ -225,6 +280,11 @@ def require_fit(
             raise ValueError(
                 f"{source} does not fit {to}: {name} must have shape "
                 f"{tuple(parameter.shape)}, got {tuple(tensors[name].shape)}"
+            )
+        if tensors[name].is_complex() and not parameter.is_complex():
+            raise ValueError(
+                f"{source} does not fit {to}: {name} must be real, "
+                f"got {tensors[name].dtype}"
             )
 
 

@@ -3,6 +3,7 @@
 Each function takes them as keyword arguments: ``require_positive(d_model=d_model)``.
 """
 
+import operator
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -20,6 +21,15 @@ def require_positive(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
+
+
+def require_whole(**numbers: int) -> None:
+    """Raise ``TypeError`` unless every number is an integer, as 2.0 is not."""
+    for name, number in numbers.items():
+        try:
+            operator.index(number)
+        except TypeError as error:
+            raise TypeError(f"{name} must be a whole number, got {number}") from error
 
 
 def require_not_negative(**sizes: float) -> None:

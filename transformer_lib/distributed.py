@@ -241,6 +241,6 @@ def _told_to_end(*_: object) -> None:
 
 
 def _stay_on_this_computer() -> None:
-    """Let gloo listen where no other computer can reach it."""
+    """Let gloo listen on loopback only; torchrun's own port stays on all interfaces."""
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")

@@ -222,7 +222,7 @@ class FastLayer:
         self.around_self = around(layer.self_attention_residual)
         # Of keys and values, (2, B, H, room, width, d_k).
         d_k = own.w_q.out_features // own.num_heads
-        self.room = own.w_q.weight.new_empty(2, sentences, own.num_heads, ROOM, 1, d_k)
+        self.room = own.w_q.weight.new_zeros(2, sentences, own.num_heads, ROOM, 1, d_k)
         self.cross = layer.cross_attention
         if self.cross is not None:
             self.cross_q, self.cross_o = packed(self.cross.w_q), packed(self.cross.w_o)
@@ -271,7 +271,7 @@ class FastLayer:
         """
         kept = self.room[:, :, :, :length].index_select(1, sentences)
         if len(sentences) > self.room.size(1):
-            self.room = kept.new_empty(2, len(sentences), *self.room.shape[2:])
+            self.room = kept.new_zeros(2, len(sentences), *self.room.shape[2:])
         self.room = self.room[:, : len(sentences)]  # (2, B, H, room, width, d_k)
         self.room[:, :, :, :length] = kept
         self._keep_source(sentences)
@@ -290,7 +290,7 @@ class FastLayer:
         kept = kept[owners[:, None], positions, slots]  # (rows, length, 2, H, d_k)
         kept = kept.unflatten(0, (-1, width)).permute(3, 0, 4, 2, 1, 5)
         _, _, heads, room, _, d_k = self.room.shape
-        self.room = kept.new_empty(2, len(sentences), heads, room, width, d_k)
+        self.room = kept.new_zeros(2, len(sentences), heads, room, width, d_k)
         self.room[:, :, :, :length] = kept
         self._keep_source(sentences)
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,23 @@ def sole_use(folder: str | Path | None) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def read_file(path: str | Path) -> bytes:
+    """Read a whole file, but never a pipe or a device, which may have no end.
+
+    Args:
+        path: A file, or a link to one.
+
+    Raises:
+        OSError: If it does not exist or cannot be read, as a folder cannot.
+        ValueError: If it is a pipe, a device or a socket.
+    """
+    path = Path(path)
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # reading a folder is an error
+        raise ValueError(f"{path} must be a file, got a pipe, a device or a socket")
+    return path.read_bytes()
 
 
 def write_json(path: str | Path, content: object) -> None:

@@ -31,10 +31,11 @@ def prune_smallest(model: Transformer, share: float) -> float:
 
     Args:
         model: Changed in place.
-        share: How many of the weights become zero, in [0, 1).
+        share: How many of the weights become zero, in [0, 1). Of equal weights at the
+            limit, the first go.
 
     Returns:
-        The magnitude that a weight must exceed to stay; 0 where all may.
+        The largest magnitude that became zero; 0 where none did.
 
     Raises:
         ValueError: If ``share`` is outside [0, 1).
@@ -47,8 +48,11 @@ def prune_smallest(model: Transformer, share: float) -> float:
     if count == 0:
         return 0.0
     limit = magnitudes.kthvalue(count).values
-    for weight in matrices(model):
-        weight[weight.abs() <= limit] = 0.0
+    gone = magnitudes < limit
+    gone[(magnitudes == limit).nonzero()[: count - int(gone.sum())]] = True
+    sizes = [weight.numel() for weight in matrices(model)]
+    for weight, part in zip(matrices(model), gone.split(sizes), strict=True):
+        weight[part.view_as(weight)] = 0.0
     return limit.item()
 
 

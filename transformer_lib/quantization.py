@@ -1,12 +1,13 @@
 """Numbers of eight bits, or fewer: whole numbers, and a scale for each row."""
 
+import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.checks import require_finite, require_width
+from transformer_lib.checks import require_finite, require_whole, require_width
 from transformer_lib.model import Transformer
 from transformer_lib.positions import PositionalEncoding
 from transformer_lib.variants.norm import RMSNorm
@@ -30,10 +31,12 @@ def quantize_rows(weight: Tensor, bits: int = 8) -> tuple[Tensor, Tensor]:
         rounding.
 
     Raises:
-        ValueError: If ``bits`` is another number.
+        TypeError: If ``bits`` is not a whole number.
+        ValueError: If ``bits`` is outside its range.
 
     Source: Jacob et al. (2018), section 2.1, with a zero point of 0 and a scale by row.
     """
+    require_whole(bits=bits)
     if not 2 <= bits <= 8:
         raise ValueError(f"bits must be from 2 to 8, got {bits}")
     weight = weight.float()  # or the same model loaded as float64 would differ
@@ -140,7 +143,8 @@ def quantize(
 
     Raises:
         ValueError: If the model holds weights in a module of another kind, or a hook on
-            a linear layer, which would be lost; or if ``largest`` lacks a layer.
+            a linear layer, which would be lost; or if ``largest`` lacks a layer, or has
+            0 for one, as for a layer that only saw zeros.
     """
     model = deepcopy(model).requires_grad_(False)
     shared = shared_weights(model)
@@ -151,7 +155,10 @@ def quantize(
                 raise ValueError(f"largest must have {name}, got {len(largest)} others")
             its_largest = None if largest is None else largest[name]
             parent, _, leaf = name.rpartition(".")
-            replacement = QuantizedLinear(module, its_largest)
+            try:
+                replacement = QuantizedLinear(module, its_largest)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
             setattr(model.get_submodule(parent), leaf, replacement)
     return model.eval()
 
@@ -236,14 +243,19 @@ def largest_inputs(
         The largest feature that fits, by the name of the layer.
 
     Raises:
-        ValueError: If ``share`` is out of range.
+        ValueError: If ``share`` is out of range, or a feature is infinite or not a
+            number.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share must be in (0, 1], got {share}")
-    return {
-        name: torch.cat(sizes).float().quantile(share).item()
-        for name, sizes in seen.items()
-    }
+    largest = {}
+    for name, sizes in seen.items():
+        ordered = torch.cat(sizes).float().sort().values  # (n), too many for quantile()
+        require_finite(**{name: ordered})
+        place = share * (len(ordered) - 1)
+        below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
+        largest[name] = below.lerp(above, place % 1).item()
+    return largest
 
 
 def fake_quantize(model: Transformer, bits: int) -> Transformer:
@@ -260,7 +272,8 @@ def fake_quantize(model: Transformer, bits: int) -> Transformer:
         The copy, in evaluation mode.
 
     Raises:
-        ValueError: If ``bits`` is another number.
+        TypeError: If ``bits`` is not a whole number.
+        ValueError: If ``bits`` is outside its range.
     """
     model = deepcopy(model).eval()
     with torch.no_grad():

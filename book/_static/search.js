@@ -58,8 +58,22 @@ function listWithWords(results) {
   };
 }
 
+// Sphinx looks a word up as a property of an object, and finds what every object has, such
+// as "constructor". These objects keep the one method that it calls.
+function forgetWhatEveryObjectHas(index) {
+  const { hasOwnProperty } = Object.prototype;
+  const base = Object.assign(Object.create(null), { hasOwnProperty });
+  for (const words of [index.terms, index.titleterms]) Object.setPrototypeOf(words, base);
+}
+
+// Before Sphinx's own listener, which would search on every page whose address has "?q=",
+// although only one has a place for the results.
 document.addEventListener("DOMContentLoaded", () => {
   const results = document.getElementById("search-results");
+  if (typeof Search !== "undefined") {
+    if (Search.hasIndex()) forgetWhatEveryObjectHas(Search._index);
+    if (!results) Search.performSearch = () => {};
+  }
   if (results) listWithWords(results);
   else if (document.querySelector("article")) goToWords();
 });

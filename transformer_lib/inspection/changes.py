@@ -92,6 +92,8 @@ def describe_changes(
             for key, item in items.items():
                 status = "changed" if key in old.items else ""
                 yield from describe(f"{name}[{short(key)}]", item, status)
+        elif statement.reads_clock and isinstance(new.value, int | float):
+            yield Value(name, "read from a clock", status)  # another in every run
         else:
             yield from describe(name, new.value, status)
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from types import CodeType
 
 BLOCKS = ("body", "cases", "handlers", "orelse", "finalbody")
+CLOCKS = {"time.time", "time.monotonic", "time.perf_counter", "time.process_time"}
 SCOPES = (
     ast.FunctionDef,
     ast.AsyncFunctionDef,
@@ -60,6 +61,13 @@ class Statement:
     def refuses(self) -> bool:
         """Whether it is the line of a refusal that raises, or calls what raises."""
         return self.refusal > 0 and self.is_a(ast.Raise, ast.Expr)
+
+    @cached_property
+    def reads_clock(self) -> bool:
+        """Whether it calls a clock, such as ``time.perf_counter()``."""
+        parts = [part for node in self.nodes for part in _own_parts(node)]
+        called = [_dotted(part.func) for part in parts if isinstance(part, ast.Call)]
+        return any(name in CLOCKS for name in called)
 
     def is_a(self, *kinds: type[ast.AST]) -> bool:
         return any(isinstance(node, kinds) for node in self.nodes)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ MOST_NUMBERS = 16
 MOST_ITEMS = 6
 LONGEST_STRING = 40
 LONGEST_TEXT = 160
+TEMPORARY = re.compile(r"(?<=[/\\])tmp[a-z0-9_]{8}(?![^/\\])")  # tempfile's names
 CONTAINERS = (nn.ModuleList, nn.Sequential)
 
 
@@ -91,7 +93,7 @@ def short(value: Any, depth: int = 2) -> str:
     if isinstance(value, int | None | range | torch.dtype | torch.device):
         return repr(value)
     if isinstance(value, str):
-        return repr(_cut(value, LONGEST_STRING))
+        return repr(_cut(TEMPORARY.sub("tmp…", value), LONGEST_STRING))
     if isinstance(value, (type, FunctionType, ModuleType)):
         return getattr(value, "__qualname__", value.__name__)
     if depth == 0:

@@ -49,6 +49,13 @@ to rounding, with dropout it is as one with another seed. Any number of processe
 of them too, goes on where another number was stopped:
   torchrun --standalone --nproc_per_node=2 -m transformer_lib.translation train \\
       --output runs/grammar
+Do this only in a network that you trust. On CPUs under Linux, the processes talk over
+loopback, but torchrun's own port listens on all interfaces without authentication, and
+torchrun unpickles what it reads there: anyone who can reach the port can run code.
+--standalone does not change this, nor do --local-addr, --rdzv-endpoint=localhost:0 or
+the static rendezvous. A firewall does, and on Linux a network namespace, where loopback
+is the only interface:
+  unshare --net --map-root-user sh -c 'ip link set lo up && torchrun ...'
 
 Examples:
   {program} train --output runs/grammar

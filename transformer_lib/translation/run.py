@@ -11,6 +11,7 @@ from typing import NotRequired, TypedDict
 import torch
 from tqdm import tqdm
 
+from transformer_lib.checkpoint import require_own_config
 from transformer_lib.checks import (
     require_not_negative,
     require_positive,
@@ -19,7 +20,7 @@ from transformer_lib.checks import (
 )
 from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.distributed import leads, processes, wait_for_first
-from transformer_lib.files import sole_use, write_json
+from transformer_lib.files import read_file, sole_use, write_json
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import with_precision
 from transformer_lib.tokenizer import Tokenizer
@@ -221,7 +222,9 @@ def untrained(pairs: Sequence[Sentences], recipe: Recipe) -> Translator:
     choices = _chosen(recipe, MODEL_CHOICES)
     config = TransformerConfig.base(tokenizer.vocab_size, **choices)
     require_room(config)
-    return Translator(Transformer(config), tokenizer)
+    model = Transformer(config)
+    require_own_config(model)  # or nobody could load what is trained for hours
+    return Translator(model, tokenizer)
 
 
 def require_room(config: TransformerConfig) -> None:
@@ -314,7 +317,7 @@ def read_record(folder: str | Path) -> dict[str, object]:
     """
     path = Path(folder) / RECORD
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_file(path).decode())
         require_type(Record, record=record)
         corpus = asdict(Corpus(**record["corpus"]))
         record = {**with_precision(record), "corpus": corpus}

@@ -7,7 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib.checks import require_not_negative, require_positive
+from transformer_lib.checks import (
+    require_not_negative,
+    require_positive,
+    require_whole,
+)
 from transformer_lib.variants.full import weigh_under
 from transformer_lib.variants.variant import Variant
 
@@ -41,13 +45,16 @@ def block_attention(
         The variant. Its explicit form is attention under ``block_mask``.
 
     Raises:
+        TypeError: If a number is not whole.
         ValueError: If ``size`` is not positive, or another number is negative.
 
     Source: Zaheer et al. (2020), section 2 and appendix D, with the global tokens among
     those that are there (BigBird-ITC).
     """
+    numbers = {"near": near, "num_global": num_global, "num_random": num_random}
+    require_whole(size=size, **numbers)
     require_positive(size=size)
-    require_not_negative(near=near, num_global=num_global, num_random=num_random)
+    require_not_negative(**numbers)
     choice = {
         "size": size,
         "near": near,

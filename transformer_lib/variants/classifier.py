@@ -1,5 +1,6 @@
 """An encoder that answers one question about all that it has read."""
 
+import torch
 from torch import Tensor, nn
 
 from transformer_lib.checks import require_boolean, require_positive
@@ -8,6 +9,8 @@ from transformer_lib.encoder import Encoder
 
 def mean_over_tokens(x: Tensor, mask: Tensor | None = None) -> Tensor:
     """Average the vectors of each row, and leave out what is hidden.
+
+    Vectors of 16 bits are added up in 32.
 
     Args:
         x: Shape (B, S, d_model).
@@ -31,8 +34,10 @@ def mean_over_tokens(x: Tensor, mask: Tensor | None = None) -> Tensor:
             f"for vectors of shape {tuple(x.shape)}"
         )
     counts = mask[:, 0, 0, :, None]  # (B, S, 1)
-    total = x.masked_fill(~counts, 0.0).sum(dim=1)  # (B, d_model)
-    return total / counts.sum(dim=1).clamp(min=1)  # (B, d_model)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    total = x.masked_fill(~counts, 0.0).sum(dim=1, dtype=wide)  # (B, d_model)
+    mean = total / counts.sum(dim=1).clamp(min=1)  # (B, d_model)
+    return mean.to(x.dtype)
 
 
 class Classifier(nn.Module):

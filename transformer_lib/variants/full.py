@@ -23,6 +23,9 @@ def full_attention(*, causal: bool) -> Variant:
     Returns:
         The variant. Without ``causal`` it does cross-attention, too.
 
+    Raises:
+        TypeError: If ``causal`` is neither True nor False.
+
     Source: Vaswani et al. (2017), section 3.2.
     """
     return Variant(

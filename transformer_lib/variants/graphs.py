@@ -21,13 +21,17 @@ def edge_mask(edges: Iterable[tuple[int, int]], num_nodes: int) -> Tensor:
         Boolean, shape (1, 1, S, S); True = may attend. Symmetric, True on the diagonal.
 
     Raises:
-        ValueError: If ``num_nodes`` is not positive, or an edge leads to no node.
+        ValueError: If ``num_nodes`` is not positive, or an edge is no pair or leads to
+            no node.
 
     Source: Velickovic et al. (2018), section 2.1.
     """
     require_positive(num_nodes=num_nodes)
     mask = torch.eye(num_nodes, dtype=torch.bool)  # (S, S)
-    for one, other in edges:
+    for edge in edges:
+        if len(edge) != 2:
+            raise ValueError(f"edges must be pairs of nodes, got {edge}")
+        one, other = edge
         if not (0 <= one < num_nodes and 0 <= other < num_nodes):
             raise ValueError(
                 f"edges must join nodes below {num_nodes}, got {one} and {other}"

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_lib.attention import scaled_dot_product_attention
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_positive, require_whole
 from transformer_lib.variants.variant import Variant
 
 
@@ -42,6 +42,7 @@ def hashed_attention(
         The variant. Its explicit form is attention under ``hashed_mask``.
 
     Raises:
+        TypeError: If a number is not whole.
         ValueError: If a number is not positive, or ``num_buckets`` is odd.
 
     Source: Kitaev et al. (2020), section 2. There a query is its key, and it sees
@@ -50,6 +51,7 @@ def hashed_attention(
     cut into chunks, whose borders move when something is added at the end of the text;
     here each position has a window of its own, which no later key changes.
     """
+    require_whole(num_buckets=num_buckets, num_rounds=num_rounds, width=width)
     require_positive(num_buckets=num_buckets, num_rounds=num_rounds, width=width)
     if num_buckets % 2:
         raise ValueError(f"num_buckets must be even, got {num_buckets}")

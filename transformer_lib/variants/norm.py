@@ -3,20 +3,21 @@
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.checks import require_positive, require_width
+from transformer_lib.checks import require_not_negative, require_positive, require_width
 
 
 class RMSNorm(nn.Module):
     """Divide every vector by the root of the mean of its squares, and scale it.
 
-    Vectors of 16 bits are squared and averaged in 32.
+    Vectors of 16 bits are squared and averaged in 32. A square must fit into 32 bits:
+    float32 vectors with features above about 1e19 become zeros, as in Llama.
 
     Args:
         d_model: Width of the vectors.
         eps: Added to the mean of the squares.
 
     Raises:
-        ValueError: If ``d_model`` is not positive.
+        ValueError: If ``d_model`` is not positive, or ``eps`` is negative.
 
     Source: Zhang and Sennrich (2019), equation 4.
     """
@@ -24,6 +25,7 @@ class RMSNorm(nn.Module):
     def __init__(self, d_model: int, *, eps: float = 1e-5) -> None:
         super().__init__()
         require_positive(d_model=d_model)
+        require_not_negative(eps=eps)
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model))
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib.attention import fused_attention, scaled_dot_product_attention
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_positive, require_whole
 from transformer_lib.variants.variant import Variant
 
 
@@ -27,10 +27,12 @@ def nystrom_attention(num_landmarks: int) -> Variant:
         may be below 0. It cannot drop weights, since it makes none.
 
     Raises:
+        TypeError: If ``num_landmarks`` is not a whole number.
         ValueError: If ``num_landmarks`` is not positive.
 
     Source: Xiong et al. (2021), section 3, with an exact pseudoinverse.
     """
+    require_whole(num_landmarks=num_landmarks)
     require_positive(num_landmarks=num_landmarks)
     choice = {"num_landmarks": num_landmarks}
     return Variant(

@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 import torch
 from torch import Tensor
 
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_positive, require_whole
 from transformer_lib.variants.linear import attend_by_features, weigh_by_features
 from transformer_lib.variants.variant import Variant
 
@@ -30,10 +30,12 @@ def performer_attention(num_features: int, seed: int, *, causal: bool) -> Varian
         it does cross-attention, too. It cannot drop weights, since it makes none.
 
     Raises:
+        TypeError: If ``num_features`` is not a whole number.
         ValueError: If ``num_features`` is not positive.
 
     Source: Choromanski et al. (2021), sections 2.3 and 2.4, without redrawing.
     """
+    require_whole(num_features=num_features)
     require_positive(num_features=num_features)
     make = partial(softmax_features, num_features=num_features, seed=seed)
     choice = {"make_features": make, "causal": causal}

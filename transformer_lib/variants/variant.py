@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib.attention import check_attention
-from transformer_lib.checks import require_boolean
+from transformer_lib.checks import require_boolean, require_probability
 from transformer_lib.masks import CausalMask
 
 Mask = Tensor | CausalMask | None
@@ -37,6 +37,9 @@ class Variant:
         wide: Whether it computes in float32 where the inputs have 16 bits, under
             autocast or not, because 16 bits are too few for its sums or not known to
             its functions. The results have the dtype of the values.
+
+    Raises:
+        TypeError: If ``causal`` is neither True nor False.
     """
 
     name: str
@@ -47,6 +50,10 @@ class Variant:
     drops: bool = True
     places: bool = False
     wide: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.causal, bool):
+            raise TypeError(f"causal must be True or False, got {self.causal!r}")
 
     def __call__(
         self,
@@ -75,7 +82,7 @@ class Variant:
                 boolean.
             ValueError: If shapes do not fit, there are more queries than keys, unless
                 they may be of another sequence, the mask is of another kind, or
-                ``dropout`` is above 0 and the variant cannot drop.
+                ``dropout`` is outside [0, 1), or above 0 and the variant cannot drop.
         """
         padding = self._padding(query, key, value, mask, dropout)
         if not self.wide:
@@ -122,6 +129,7 @@ class Variant:
                 f"query must be at most as long as key with {self.name}, "
                 f"got {query.size(2)} and {key.size(2)}"
             )
+        require_probability(dropout=dropout)
         if dropout > 0 and not self.drops:
             raise ValueError(f"dropout must be 0 with {self.name}, got {dropout}")
         if isinstance(mask, CausalMask):

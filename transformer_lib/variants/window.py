@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_positive, require_whole
 from transformer_lib.variants.full import weigh_under
 from transformer_lib.variants.variant import Variant
 
@@ -27,10 +27,12 @@ def window_attention(width: int, *, causal: bool) -> Variant:
         another sequence have no place in a window: there is no cross-attention.
 
     Raises:
+        TypeError: If ``width`` is not a whole number.
         ValueError: If ``width`` is not positive.
 
     Source: Beltagy et al. (2020), section 3.1, the sliding window.
     """
+    require_whole(width=width)
     require_positive(width=width)
     choice = {"width": width, "causal": causal}
     return Variant(
