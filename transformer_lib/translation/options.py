@@ -1,4 +1,4 @@
-"""What the command understands, and how it explains itself."""
+"""The options of the command and its help texts."""
 
 import argparse
 
@@ -9,19 +9,19 @@ from transformer_lib.translation.translator import ALPHA
 PROGRAM = "python -m transformer_lib.translation"
 
 DESCRIPTION = """\
-Train a Transformer to translate, measure it, use it.
+Train a Transformer that translates, measure it and use it.
 
-The shipped model translates at once:
+The shipped model translates right away:
   {program} translate "A dog runs on the beach."
-A small one of your own, on the grammar that comes with the book, in minutes:
+Train a small one on the grammar that comes with the book, in minutes:
   {program} train --output runs/grammar
   {program} translate --model runs/grammar "the cat reads a red book"
 """
 
 DOWNLOAD = """\
 Fetch Multi30k: 30,014 captions of photographs for training and validation and 2,461
-for tests, in English and German, 1.4 MB. The captions are for research and education
-that are not commercial. What is there already and whole is kept.
+for tests, in English and German, 1.4 MB. The captions are for non-commercial research
+and education only. Files that are already complete are kept.
 
 The files go to the folder that MULTI30K_DIR names, or to your cache folder.
 
@@ -30,23 +30,23 @@ Example:
 """
 
 TRAIN = """\
-Train a translator. Without a choice of data it learns the book's own grammar, which
-needs no download.
+Train a translator. By default it learns the book's own grammar, which needs no
+download.
 
-Stop it whenever you like, with Ctrl-C or by pulling the plug: the same command goes on
-after the last epoch that was finished. One run at a time may train in a folder,
-which comes to hold
+You can stop it at any time, with Ctrl-C or by pulling the plug: the same command
+continues after the last finished epoch. Only one run at a time may train in a folder.
+The folder will contain
 
-  tokenizer.json         the vocabulary, made from the training sentences
-  training.safetensors   all that the next epoch needs
+  tokenizer.json         the vocabulary of the training sentences
+  training.safetensors   the state that the next epoch needs
   log.csv                a row for each epoch
   model.safetensors      the finished model
-  run.json               what was run, how long it took, scores on the validation set
+  run.json               the options, the time, and the scores on the validation set
 
-Several processes train together if torchrun starts them, here two, each with a share of
-every batch, on a GPU each or on the CPU. Without dropout that is the same training up
-to rounding, with dropout it is as one with another seed. Any number of processes, one
-of them too, goes on where another number was stopped:
+torchrun starts several processes that train together, here two, each with a shard of
+every batch, on its own GPU or on the CPU. Without dropout this is the same training up
+to rounding; with dropout it is like a run with a different seed. A run can be continued
+with any number of processes, including one:
   torchrun --standalone --nproc_per_node=2 -m transformer_lib.translation train \\
       --output runs/grammar
 Do this only in a network that you trust. On CPUs under Linux, the processes talk over
@@ -65,17 +65,17 @@ Examples:
   {program} train --output runs/fr-it \\
       --train train.fr train.it --validation dev.fr dev.it
 
-The grammar takes minutes. The preset for captions and files is made for a GPU, where it
-takes minutes, too; on one core of a CPU it takes hours, less with --set r_drop=0.
+The grammar takes minutes. The preset for captions and files is meant for a GPU, where
+it also takes minutes; on one core of a CPU it takes hours, fewer with --set r_drop=0.
 """
 
 EVALUATE = """\
-Translate sentences whose translation is known, and compare. Shown are BLEU and chrF of
-the text as it is, BLEU of the text in small letters, which papers on Multi30k quote,
-each with its signature, and the share of translations that are right to the letter.
+Translate sentences with known translations, and compare. The output is BLEU and chrF of
+the text as it is, BLEU of the lowercased text, which papers on Multi30k report, each
+with its signature, and the share of translations that match exactly.
 
-Without further choices, the validation set that the model was trained with. Look at a
-test set once, when everything is chosen: whoever chooses by a test set has trained on
+The default is the validation set that the model was trained with. Look at a test set
+only once, after all choices are made: if you choose by a test set, you have trained on
 it.
 
 Examples:
@@ -85,12 +85,12 @@ Examples:
 """
 
 TRANSLATE = """\
-Translate a sentence, a file, or what comes on the standard input, where each line is
-answered as it comes. A line gives a line, an empty one an empty one. Text is read and
-written as UTF-8. Only translations are written to the standard output.
+Translate a sentence, a file, or standard input, where each line is answered as it
+arrives. Each input line gives one output line; empty lines stay empty. Text is read and
+written as UTF-8. Only translations are written to standard output.
 
-A line too long for the model, or one that is not UTF-8, ends the command with an error
-that names the line; of a file, nothing is translated then.
+A line that is too long for the model or not UTF-8 ends the command with an error that
+names the line; for a file, nothing is translated.
 
 Examples:
   {program} translate "A dog runs on the beach."
@@ -138,10 +138,10 @@ def _train(command: argparse.ArgumentParser) -> None:
     add(
         "--epochs",
         type=int,
-        help="passes through the data, at most; "
+        help="the most passes through the data; "
         "a preset's cooldown changes in proportion",
     )
-    add("--seed", type=int, help="another seed is another run (default: 0)")
+    add("--seed", type=int, help="the seed of the run (default: 0)")
     add(
         "--set",
         nargs="+",
@@ -165,7 +165,7 @@ def _evaluate(command: argparse.ArgumentParser) -> None:
         "validation, test_2016, test_2017, mscoco (default: validation)",
     )
     _files(command, "--files", "instead of --data")
-    add("--json", metavar="FILE", help="write the scores there, too")
+    add("--json", metavar="FILE", help="also write the scores to this file")
     _device(command)
 
 
@@ -217,12 +217,12 @@ def _model(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--readable",
         action="store_true",
-        help="write with the decoder of the book's part II, not with the fast one",
+        help="use the decoder of the book's part II instead of the fast one",
     )
 
 
 def _device(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--device", choices=("cpu", "cuda"), help="(default: cuda where there is one)"
+        "--device", choices=("cpu", "cuda"), help="(default: cuda if available)"
     )
     command.add_argument("--threads", type=int, help="threads of the CPU to use")
