@@ -24,6 +24,7 @@ EXECUTED_WITH = ["transformer_lib", "models", "experiments", "_ext", "_config.ym
 EXECUTED_WITH += ["requirements.txt"]
 # A change here can change every page: render all of them again.
 RENDERED_WITH = ["_toc.yml", "book/_static", "book/references.bib"]
+ALL_AGAIN = "The library, its data, the configuration or the pins changed"
 MODEL = "models/multi30k-en-de"  # has its own licence, so some copies lack it
 COMPLAINT = re.compile(r"^.*?(?:WARNING|ERROR|CRITICAL): .*$", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -43,6 +44,8 @@ def main(root: Path) -> int:
     executed = digest(root, EXECUTED_WITH).encode()
     rendered = executed + digest(root, RENDERED_WITH).encode()
     if executed not in state:
+        if state:
+            print(f"{ALL_AGAIN}: executing all chapters")
         shutil.rmtree(build / ".jupyter_cache", ignore_errors=True)
     if rendered not in state:
         shutil.rmtree(build / ".doctrees", ignore_errors=True)

@@ -111,9 +111,12 @@ def test_only_what_changed_is_executed(book):
     (output,) = BeautifulSoup(page, "html.parser").select(".cell_output")
     assert output.text.strip() == "7"
 
+    assert build.ALL_AGAIN not in printed
+
     book.write("transformer_lib/pieces.py", "answer = 43\n")
     status, printed, executed = book.build()
     assert (status, executed) == (0, ["first", "second"]), printed
+    assert build.ALL_AGAIN in printed
 
 
 @pytest.mark.parametrize("damage", [b"", b"[]\xff", None])
