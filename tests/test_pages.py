@@ -71,6 +71,7 @@ CORE = [
 # What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
 # the lines of another listing (GroupedAttention.forward: the rotary one's, unturned).
 PLAIN = {
+    "transformer_lib.fast_decoder": ("replaced",),
     "transformer_lib.variants.linear": (
         "elu_features",
         "not_zero",
