@@ -21,11 +21,14 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 
 RUNS_ALONE = re.compile(
-    r"perf_counter|thread_time|process_time|transformer_lib.workers"
+    r"perf_counter|thread_time|process_time|transformer_lib\.workers"
 )
 CELL_TIMEOUT = 600  # seconds
 GUESS = 10.0  # seconds, for a notebook that has never run here
-AT_ONCE = min(8, len(os.sched_getaffinity(0)) if os.name == "posix" else os.cpu_count())
+CORES = (  # macOS and Windows do not say which of them this process may use
+    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+)
+AT_ONCE = min(8, CORES or 1)
 
 
 class ExecutionFailed(Exception):
@@ -51,6 +54,7 @@ class Job:
     def __post_init__(self) -> None:
         code = [cell.source for cell in self.notebook.cells if cell.cell_type == "code"]
         self.alone = any(map(RUNS_ALONE.search, code))
+        self.cell: nbformat.NotebookNode | None = None  # the last one that began
         self.client = NotebookClient(
             self.notebook,
             timeout=CELL_TIMEOUT,
@@ -80,6 +84,8 @@ class Job:
 
     def _explain(self, error: Exception) -> str:
         cell = self.cell
+        if cell is None:
+            return f"book/{self.path.name} did not begin: {error}"
         said = [out for out in cell.outputs if out.output_type == "error"]
         told = "\n".join(said[0].traceback) if said else str(error)
         where = f"book/{self.path.name} stopped at cell {cell.get('id', '?')}"
@@ -116,7 +122,9 @@ def execute(root: Path) -> int:
         )
         cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
         seconds[job.path.stem] = round(job.seconds, 1)
-        record.write_text(json.dumps(seconds), "utf-8")
+        unfinished = record.with_suffix(".part")
+        unfinished.write_text(json.dumps(seconds), "utf-8")
+        unfinished.replace(record)  # a build may be killed at any moment
     if failures:
         raise ExecutionFailed("\n\n".join(failures))
     return done

@@ -14,6 +14,7 @@ import pytest
 from book_files import ROOT
 from bs4 import BeautifulSoup
 from jupyter_cache import get_cache
+from nbclient.exceptions import DeadKernelError
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -218,6 +219,16 @@ def test_what_the_computer_refuses_is_told_in_a_line(book):
     assert status == 1
     assert printed.startswith("The book was not built: ")
     assert len(printed.splitlines()) == 1
+
+
+def test_a_notebook_whose_kernel_dies_before_its_first_cell_is_named(book, monkeypatch):
+    def die(self, **_):
+        raise DeadKernelError("Kernel died")
+
+    monkeypatch.setattr(execute.NotebookClient, "execute", die)
+    job, *_ = execute.find_jobs(book.root, get_cache(str(book.root / "cache")), {})
+    with pytest.raises(ExecutionFailed, match=r"^book/first\.ipynb did not begin: Ker"):
+        job.run()
 
 
 # -- In which order --------------------------------------------------------------------
