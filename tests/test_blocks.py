@@ -5,7 +5,13 @@ from watching import largest_tensor
 
 from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.masks import CausalMask, causal_mask
-from transformer_lib.variants.blocks import block_attention, block_mask, block_pattern
+from transformer_lib.variants import blocks
+from transformer_lib.variants.blocks import (
+    block_attention,
+    block_mask,
+    block_pattern,
+    blocks_read,
+)
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 29, 7, 11
 CHOICES = [(3, 1, 1, 2), (1, 0, 0, 0), (4, 0, 2, 1), (7, 1, 0, 3), (100, 0, 0, 0)]
@@ -123,6 +129,27 @@ def test_no_tensor_has_all_the_pairs():
     heads = torch.randn(3, 1, 1, 512, 2)
     largest = largest_tensor(block_attention(8, causal=True), *heads)
     assert largest == 512 * 8 * 5  # own, near, global and two drawn: M is 5 blocks
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_no_tensor_has_all_the_pairs_of_blocks(causal):
+    heads = torch.randn(3, 1, 1, 512, 2)
+    attend = block_attention(1, num_global=0, num_random=1, causal=causal)
+    read = 3 if causal else 4  # own, near and one drawn
+    assert largest_tensor(attend, *heads) == 512 * read * 2
+
+
+def test_one_query_asks_for_no_more_than_what_its_own_block_reads(monkeypatch):
+    asked = []
+
+    def watched(block, *choice):
+        asked.append(block)
+        return blocks_read(block, *choice)
+
+    monkeypatch.setattr(blocks, "blocks_read", watched)
+    query, key, value = torch.randn(3, 1, 1, 30, 2)
+    block_attention(3, causal=True)(query[:, :, -1:], key, value)
+    assert asked == [9]
 
 
 def test_it_drops_weights():

@@ -6,6 +6,7 @@ from random import Random
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from transformer_lib.checks import (
     require_not_negative,
@@ -71,12 +72,19 @@ def block_attention(
     )
 
 
-def block_pattern(
-    blocks: int, near: int, num_global: int, num_random: int, seed: int, causal: bool
-) -> Tensor:
-    """Say which block reads which.
+def blocks_read(
+    block: int,
+    blocks: int,
+    near: int,
+    num_global: int,
+    num_random: int,
+    seed: int,
+    causal: bool,
+) -> list[int]:
+    """List what one block reads, without looking at all the others.
 
     Args:
+        block: Which one.
         blocks: How many there are.
         near: Blocks to one side that a block reads, besides its own.
         num_global: Blocks at the beginning that all read, and that read all.
@@ -86,16 +94,42 @@ def block_pattern(
         causal: Whether a block reads itself and earlier ones alone.
 
     Returns:
+        The numbers of the blocks, in order.
+    """
+    end = block + 1 if causal else blocks
+    if block < num_global:
+        return list(range(end))
+    start = max(num_global, block - near)
+    stop = min(block + near + 1, end)
+    near_by = range(start, stop)
+    left = end - num_global - len(near_by)  # neither global nor near
+    drawn = Random(f"{seed}, {block}").sample(range(left), min(num_random, left))
+    places = (num_global + place for place in drawn)
+    far = [place if place < start else place + len(near_by) for place in places]
+    return sorted([*range(num_global), *near_by, *far])
+
+
+def block_pattern(
+    blocks: int, near: int, num_global: int, num_random: int, seed: int, causal: bool
+) -> Tensor:
+    """Say which block reads which.
+
+    Args:
+        blocks: How many there are.
+        near: As in ``blocks_read``.
+        num_global: As in ``blocks_read``.
+        num_random: As in ``blocks_read``.
+        seed: As in ``blocks_read``.
+        causal: As in ``blocks_read``.
+
+    Returns:
         Boolean, shape (blocks, blocks), on the CPU; row i is what block i reads.
     """
-    reads = torch.ones(blocks, blocks, dtype=torch.bool).tril(near).triu(-near)
-    reads[:, :num_global] = reads[:num_global] = True
-    for block in range(num_global, blocks):
-        last = block if causal else blocks - 1
-        left = (~reads[block, : last + 1]).nonzero().flatten().tolist()
-        drawn = Random(f"{seed}, {block}").sample(left, min(num_random, len(left)))
-        reads[block, drawn] = True
-    return reads.tril() if causal else reads
+    pattern = torch.zeros(blocks, blocks, dtype=torch.bool)
+    choice = near, num_global, num_random, seed, causal
+    for block in range(blocks):
+        pattern[block, blocks_read(block, blocks, *choice)] = True
+    return pattern
 
 
 def block_mask(
@@ -115,10 +149,10 @@ def block_mask(
         queries: How many there are, T: the last of the positions.
         keys: How many positions there are, S, at least T.
         size: Positions in a block.
-        near: As in ``block_pattern``.
-        num_global: As in ``block_pattern``.
-        num_random: As in ``block_pattern``.
-        seed: As in ``block_pattern``.
+        near: As in ``blocks_read``.
+        num_global: As in ``blocks_read``.
+        num_random: As in ``blocks_read``.
+        seed: As in ``blocks_read``.
         causal: Whether the positions after one's own are hidden.
         device: Where to make the mask.
 
@@ -162,10 +196,10 @@ def attend_by_blocks(
         padding: Boolean, shape (B, 1, 1, S), or None.
         dropout: Share of the weights dropped, in [0, 1).
         size: Positions in a block.
-        near: As in ``block_pattern``.
-        num_global: As in ``block_pattern``.
-        num_random: As in ``block_pattern``.
-        seed: As in ``block_pattern``.
+        near: As in ``blocks_read``.
+        num_global: As in ``blocks_read``.
+        num_random: As in ``blocks_read``.
+        seed: As in ``blocks_read``.
         causal: Whether the positions after one's own are hidden.
 
     Returns:
@@ -173,7 +207,6 @@ def attend_by_blocks(
     """
     t, s = query.size(2), key.size(2)
     blocks = -(-s // size)  # rounded up
-    reads = block_pattern(blocks, near, num_global, num_random, seed, causal)
     if padding is None:
         padding = torch.ones(1, 1, 1, s, dtype=torch.bool, device=key.device)
     # If causal, a global block reads no more than the few blocks before it.
@@ -183,6 +216,9 @@ def attend_by_blocks(
         everything = query[:, :, :edge], key, value, padding, dropout
         out.append(F.scaled_dot_product_attention(*everything))
     if edge < t:
+        choice = blocks, near, num_global, num_random, seed, causal
+        rest = range((s - t + edge) // size, blocks)  # the other queries' blocks
+        reads = [blocks_read(block, *choice) for block in rest]
         chosen = query[:, :, edge:], key, value, padding, dropout
         out.append(attend_to_chosen(*chosen, reads, size, causal))
     return torch.cat(out, dim=2)  # (B, H, T, d_v)
@@ -194,7 +230,7 @@ def attend_to_chosen(
     value: Tensor,
     padding: Tensor,
     dropout: float,
-    reads: Tensor,
+    reads: list[list[int]],
     size: int,
     causal: bool,
 ) -> Tensor:
@@ -206,7 +242,7 @@ def attend_to_chosen(
         value: Shape (B, H, S, d_v).
         padding: Boolean, shape (B or 1, 1, 1, S).
         dropout: Share of the weights dropped, in [0, 1).
-        reads: Which block reads which, shape (blocks, blocks).
+        reads: What each block of the queries reads, C lists.
         size: Positions in a block, R.
         causal: Whether the positions after one's own are hidden.
 
@@ -214,13 +250,11 @@ def attend_to_chosen(
         The attended values, shape (B, H, T, d_v).
     """
     batch, t, s = query.size(0), query.size(2), key.size(2)
-    first = (s - t) // size  # the first query's block
-    reads = reads[first:]  # (C, blocks)
-    most = reads.sum(dim=-1).max()
-    there, which = reads.to(key.device).sort(dim=-1, descending=True, stable=True)
-    there, which = there[:, :most], which[:, :most]  # (C, N), True first
-    chunks = len(which)
-    after = reads.size(1) * size - s  # positions that are not there
+    chunks, first = len(reads), (s - t) // size  # the first query's block
+    lists = [torch.tensor(read, device=key.device) for read in reads]
+    which = pad_sequence(lists, batch_first=True, padding_value=-1)  # (C, N)
+    there, which = which >= 0, which.clamp(min=0)
+    after = -s % size  # positions that are not there
 
     seen = F.pad(padding, (0, after), value=False)[:, 0, 0].unflatten(1, (-1, size))
     mask = (seen[:, which] & there[..., None]).flatten(2)  # (B, C, M)
@@ -228,7 +262,7 @@ def attend_to_chosen(
     if causal:
         within = torch.arange(size, device=key.device)
         key_at = (which[..., None] * size + within).flatten(1)  # (C, M)
-        own = torch.arange(first, reads.size(1), device=key.device)
+        own = torch.arange(first, first + chunks, device=key.device)
         query_at = own[:, None] * size + within  # (C, R)
         mask = mask & (key_at[:, None] <= query_at[..., None])[:, None]
     before = (s - t) - first * size  # of the first block, not asked for
