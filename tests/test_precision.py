@@ -15,7 +15,6 @@ from transformer_lib.precision import (
     LossScaler,
     autocast,
     checkpoint_layers,
-    with_precision,
 )
 
 CPU = torch.device("cpu")
@@ -49,22 +48,6 @@ def test_an_unknown_precision_is_refused():
     known = "float32, bfloat16, float16"
     with pytest.raises(ValueError, match=f"must be one of {known}, got float8"):
         autocast(CPU, "float8")
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ({"bf16": True, "seed": 1}, {"precision": "bfloat16", "seed": 1}),
-        ({"bf16": False}, {"precision": "float32"}),
-        ({"precision": "float16"}, {"precision": "float16"}),
-        ({"bf16": "no"}, {"bf16": "no"}),
-        ({}, {}),
-    ],
-)
-def test_the_choices_of_an_older_run_are_read_as_todays(before, now):
-    given = dict(before)
-    assert with_precision(given) == now
-    assert given == before
 
 
 # -- Loss scaling ----------------------------------------------------------------------
