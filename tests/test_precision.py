@@ -124,7 +124,7 @@ def test_a_factor_of_1_never_changes_and_refuses_what_is_not_finite():
     scaler = LossScaler(1, interval=0)
     for _ in range(5):
         assert scaler.update(FINE)
-    with pytest.raises(ValueError, match="must be finite, got a norm of inf"):
+    with pytest.raises(ValueError, match="gradient_norm must be finite, got inf"):
         scaler.update(LOST)
     assert (scaler.factor, scaler.skipped) == (1, 0)
 
@@ -133,7 +133,7 @@ def test_a_factor_that_has_fallen_to_1_does_not_hide_the_fault_any_longer():
     scaler = LossScaler(4)
     assert not scaler.update(LOST)
     assert not scaler.update(LOST)
-    with pytest.raises(ValueError, match="must be finite, got a norm of nan"):
+    with pytest.raises(ValueError, match="gradient_norm must be finite, got nan"):
         scaler.update(torch.tensor(math.nan))
 
 

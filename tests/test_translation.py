@@ -495,7 +495,7 @@ def test_every_preset_is_possible():
         run.require_choices(preset)
         choices = run._chosen(preset, run.MODEL_CHOICES)
         run.Transformer(run.TransformerConfig.base(9, **choices))
-        run.TrainingConfig(**run._chosen(preset, run.TRAINING_CHOICES))
+        run.FullConfig(**run._chosen(preset, run.TRAINING_CHOICES))
 
 
 def test_choices_are_checked_by_name_and_type():
@@ -582,7 +582,7 @@ def test_bpe_dropout_comes_before_the_cooldown(
             sizes[epoch] = sum(int((b.tgt > 2).sum()) for b in batches(epoch))
         return []
 
-    monkeypatch.setattr(run, "train", look)
+    monkeypatch.setattr(run, "full_train", look)
     recipe = {"vocab_size": 300, "max_tokens": 80, "d_model": 32, "num_heads": 2}
     recipe |= {"d_ff": 64, "num_layers": 1, "max_len": MAX_LEN, "epochs": 6}
     recipe |= {"cooldown": cooldown, "bpe_dropout": 0.2}
