@@ -137,18 +137,6 @@ def test_a_factor_that_has_fallen_to_1_does_not_hide_the_fault_any_longer():
         scaler.update(torch.tensor(math.nan))
 
 
-def test_a_scaler_goes_on_from_its_state():
-    one, other = LossScaler(16, interval=3), LossScaler(interval=3)
-    for norm in (FINE, LOST, FINE, FINE):
-        one.update(norm)
-    other.load_state_dict(one.state_dict())
-    for norm in (FINE, FINE, LOST):
-        assert one.update(norm) == other.update(norm)
-        assert one.state_dict() == other.state_dict()
-    with pytest.raises(KeyError, match="fine"):
-        other.load_state_dict({"factor": 2.0, "skipped": 0})
-
-
 @pytest.mark.parametrize(
     ("choices", "message"),
     [

@@ -20,6 +20,8 @@ from transformer_lib.model import Transformer
 from transformer_lib.training import train
 from transformer_lib.training_run import Epoch, TrainingConfig, TrainingRun
 
+OF_THE_SCALER = ("skipped", "factor", "fine")  # what a resumed run needs of it
+
 
 @dataclass(frozen=True, kw_only=True)
 class FullConfig(TrainingConfig):
@@ -53,14 +55,18 @@ class FullConfig(TrainingConfig):
 
 @dataclass(frozen=True)
 class FullEpoch(Epoch):
-    """What one pass through the data came to, and what float16 cost.
+    """What one pass through the data came to, and the state of the loss scaler.
 
     Args:
-        skipped: Updates skipped so far, because float16 could not hold a gradient.
-            ``step`` counts them, too.
+        skipped: Updates skipped so far, because float16 could not hold a gradient;
+            ``step`` includes them.
+        factor: What losses are multiplied by at the end of the pass.
+        fine: Updates in a row since this factor last changed.
     """
 
     skipped: int = 0
+    factor: float = 1.0
+    fine: int = 0
 
 
 def full_train(
@@ -226,28 +232,26 @@ class FullRun(TrainingRun):
 
     def keep(self, record: Epoch) -> None:
         """Add an epoch, as process 0 has measured it; wait until it is written."""
-        loss, accuracy = distributed.agreed(
-            record.validation_loss, record.validation_accuracy
-        )
-        measured = {"validation_loss": loss, "validation_accuracy": accuracy}
-        epoch = asdict(record) | measured | {"skipped": self.scaler.skipped}
-        super().keep(FullEpoch(**epoch))
+        numbers = record.validation_loss, record.validation_accuracy
+        loss, accuracy = distributed.agreed(*numbers)
+        found = {"validation_loss": loss, "validation_accuracy": accuracy}
+        found |= {name: getattr(self.scaler, name) for name in OF_THE_SCALER}
+        super().keep(FullEpoch(**asdict(record) | found))
         distributed.wait_for_first()
 
     def _state(self) -> tuple[dict, dict]:
-        """Add the scaler, and the random state of the GPU, where dropout then draws."""
+        """Add the random state of the GPU, if dropout draws there."""
         tensors, about = super()._state()
         device = self.model.output.weight.device
         if device.type == "cuda":
             tensors["random cuda"] = torch.cuda.get_rng_state(device)
-        return tensors, about | {"scaler": self.scaler.state_dict()}
+        return tensors, about
 
     def _restore(self, tensors: dict, about: dict, path: Path) -> None:
         """Put everything back as ``_state`` found it."""
-        said = {f"{path}: about.scaler": about["scaler"]}
-        checks.require_type(dict[str, float], **said)
-        self.scaler.load_state_dict(about["scaler"])
         super()._restore(tensors, about, path)
+        for name in OF_THE_SCALER:
+            setattr(self.scaler, name, getattr(self.history[-1], name))
         for state in self.optimizer.state.values():
             state["step"] -= self.scaler.skipped
         device = self.model.output.weight.device

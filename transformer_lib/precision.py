@@ -1,6 +1,6 @@
 """Precision and memory: shorter numbers where they do, activations computed twice."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -105,19 +105,6 @@ class LossScaler:
         elif self.fine == self.interval:
             self.factor, self.fine = self.factor * 2, 0
         return finite
-
-    def state_dict(self) -> dict[str, float]:
-        """Give what a resumed run needs, as JSON can hold it."""
-        return {"factor": self.factor, "fine": self.fine, "skipped": self.skipped}
-
-    def load_state_dict(self, state: Mapping[str, float]) -> None:
-        """Go on from what ``state_dict`` gave.
-
-        Raises:
-            KeyError: If something is missing.
-        """
-        self.factor, self.fine = state["factor"], state["fine"]
-        self.skipped = state["skipped"]
 
 
 @contextmanager

@@ -175,19 +175,13 @@ class TrainingRun:
         weights = {name: parameter.detach().clone() for name, parameter in named}
         self.recent = [*self.recent, weights][-self.config.average :]
         if self.folder is not None:
+            write_csv(self.folder / LOG, [asdict(epoch) for epoch in self.history])
             save_tensors(self.folder / STATE, *self._state())
-            self._log(self.folder)
 
     def finish(self) -> None:
-        """Give the model the average of the recent weights, and write the log again."""
+        """Give the model the average of the recent weights."""
         weights = dict(self.model.named_parameters()) | average_weights(self.recent)
         load_weights(self.model, weights, source="the average")
-        if self.folder is not None:
-            self._log(self.folder)
-
-    def _log(self, folder: Path) -> None:
-        """Write a table with a row for each epoch."""
-        write_csv(folder / LOG, [asdict(epoch) for epoch in self.history])
 
     def _state(self) -> tuple[dict, dict]:
         """Gather the tensors that the next epoch needs, and the rest beside them."""
