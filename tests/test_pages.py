@@ -46,6 +46,7 @@ CORE = [
     "pruning",
     "distillation",
     "quantization",
+    "full_training",
     "distributed",
     "scaling",
     "variants.window",
@@ -83,6 +84,14 @@ PLAIN = {
     "transformer_lib.variants.encoder_alone": (
         "EncoderAlone.decode",
         "EncoderAlone.new_cache",
+    ),
+    "transformer_lib.full_training": (
+        "FullConfig.__post_init__",
+        "full_train",
+        "FullRun.__init__",
+        "FullRun.keep",
+        "FullRun._state",
+        "FullRun._restore",
     ),
     "transformer_lib.distributed": (
         "processes",

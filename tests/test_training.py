@@ -6,6 +6,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -82,6 +83,21 @@ def assert_same(one, other):
     assert untimed(history) == untimed(other_history)
     for ours, theirs in zip(model.parameters(), other_model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_the_short_training_imports_nothing_of_the_full_one():
+    names = "full_training", "precision", "distributed"
+    code = "import sys, transformer_lib.training; print(*sys.modules, sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(training.__file__).parents[1],
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    loaded = set(done.stdout.splitlines())
+    assert "transformer_lib.training_run" in loaded
+    assert not loaded & {f"transformer_lib.{name}" for name in names}
 
 
 # -- One step --------------------------------------------------------------------------
