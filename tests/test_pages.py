@@ -46,6 +46,7 @@ CORE = [
     "pruning",
     "distillation",
     "quantization",
+    "full_training",
     "distributed",
     "scaling",
     "variants.window",
@@ -81,6 +82,14 @@ PLAIN = {
     "transformer_lib.variants.nystrom": ("nystrom_attention", "weigh_by_landmarks"),
     "transformer_lib.variants.performer": ("performer_attention",),
     "transformer_lib.variants.decoder_alone": ("DecoderAlone.new_cache",),
+    "transformer_lib.full_training": (
+        "FullConfig.__post_init__",
+        "full_train",
+        "FullRun.__init__",
+        "FullRun.keep",
+        "FullRun._state",
+        "FullRun._restore",
+    ),
     "transformer_lib.distributed": (
         "processes",
         "rank",

@@ -1,6 +1,6 @@
 """Precision and memory: shorter numbers where they do, activations computed twice."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from transformer_lib.checks import (
+    require_finite,
     require_not_negative,
     require_one_of,
     require_positive,
@@ -40,14 +41,6 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
     require_one_of(PRECISIONS, precision=precision)
     dtype = PRECISIONS[precision]
     return torch.autocast(device.type, dtype, enabled=dtype is not None)
-
-
-def with_precision(choices: Mapping[str, object]) -> dict[str, object]:
-    """Read the choices of an older run: ``bf16``, true or false, was one of them."""
-    choices = dict(choices)
-    if isinstance(choices.get("bf16"), bool):
-        choices["precision"] = "bfloat16" if choices.pop("bf16") else "float32"
-    return choices
 
 
 class LossScaler:
@@ -103,8 +96,8 @@ class LossScaler:
                 would not help.
         """
         finite = bool(norm.isfinite())
-        if not finite and self.factor <= 1:
-            raise ValueError(f"gradients must be finite, got a norm of {norm.item()}")
+        if self.factor <= 1:
+            require_finite(gradient_norm=norm)
         self.fine += 1
         if not finite:
             self.factor, self.fine = self.factor / 2, 0
@@ -112,19 +105,6 @@ class LossScaler:
         elif self.fine == self.interval:
             self.factor, self.fine = self.factor * 2, 0
         return finite
-
-    def state_dict(self) -> dict[str, float]:
-        """Give what a resumed run needs, as JSON can hold it."""
-        return {"factor": self.factor, "fine": self.fine, "skipped": self.skipped}
-
-    def load_state_dict(self, state: Mapping[str, float]) -> None:
-        """Go on from what ``state_dict`` gave.
-
-        Raises:
-            KeyError: If something is missing.
-        """
-        self.factor, self.fine = state["factor"], state["fine"]
-        self.skipped = state["skipped"]
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
 from transformer_lib.distributed import joined, one_voice, processes
 from transformer_lib.files import write_json
-from transformer_lib.precision import with_precision
-from transformer_lib.training_run import STATE, Epoch
+from transformer_lib.full_training import FullEpoch
+from transformer_lib.training_run import STATE
 from transformer_lib.translation.corpus import (
     Corpus,
     lines_of,
@@ -211,7 +211,7 @@ def require_file(name: str) -> None:
         pass  # it is deleted again
 
 
-def print_epoch(epoch: Epoch) -> None:
+def print_epoch(epoch: FullEpoch) -> None:
     """Print what an epoch came to, as one line."""
     skipped = f"  {epoch.skipped} updates skipped so far" if epoch.skipped else ""
     print(
@@ -342,7 +342,7 @@ def recipe(options: argparse.Namespace, corpus: Corpus, device: str) -> Recipe:
     choices = {**preset, "seed": 0}
     shorter = device == "cuda" and torch.cuda.is_bf16_supported()
     choices["precision"] = "bfloat16" if shorter else "float32"
-    settings = with_precision(dict(parse_choice(text) for text in options.set))
+    settings = dict(parse_choice(text) for text in options.set)
     require_choices(settings)
     for name in ("epochs", "seed"):
         value = getattr(options, name)
