@@ -17,7 +17,7 @@ from transformer_lib.variants.encoder_alone import build_model
 
 MOST_IN_TABLES = 2**26  # numbers that are computed and not read, such as sines
 HEADER = "__metadata__"  # safetensors' own name for what a file says
-UNREADABLE = (ValueError, TypeError, LookupError, RecursionError)  # no such JSON
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 def save_tensors(

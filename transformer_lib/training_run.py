@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import NotRequired, TypedDict
 
 import torch
 from torch import Tensor
@@ -19,7 +18,6 @@ from transformer_lib.checks import (
     require_one_of,
     require_positive,
     require_probability,
-    require_type,
 )
 from transformer_lib.distributed import leads, wait_for_first
 from transformer_lib.files import write_csv
@@ -117,15 +115,6 @@ class Epoch:
     tokens: int
     seconds: float
     skipped: int = 0
-
-
-class About(TypedDict):
-    """What the state says besides its tensors."""
-
-    model: dict
-    training: dict
-    history: list[Epoch]
-    scaler: NotRequired[dict[str, float]]  # older runs have none
 
 
 class TrainingRun:
@@ -240,7 +229,6 @@ class TrainingRun:
         tensors, about = load_tensors(path)
         if about.keys() - {"scaler"} != {"model", "training", "history"}:
             raise ValueError(f"{path} holds no training run, but {sorted(about)}")
-        require_type(About, **{f"{path}: about": about})
         _require_same("model", self.model.config, about["model"], path)
         _require_same("config", self.config, about["training"], path)
         device = self.model.output.weight.device
