@@ -7,7 +7,6 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -15,7 +14,6 @@ import torch
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
 from transformer_lib.distributed import joined, one_voice, processes
-from transformer_lib.files import write_json
 from transformer_lib.precision import with_precision
 from transformer_lib.training_run import STATE, Epoch
 from transformer_lib.translation.corpus import Corpus, lines_of, read_lines
@@ -101,19 +99,12 @@ def run_evaluate(options: argparse.Namespace) -> None:
     method = "greedy"
     if options.beam > 1:
         method = f"beam of {options.beam}, alpha {options.alpha:g}"
-    results = {}
-    pairs_of = {split: corpus.pairs(split) for split in splits}
-    for split, pairs in pairs_of.items():
+    for split, pairs in {split: corpus.pairs(split) for split in splits}.items():
         say(f"Translating {len(pairs):,} sentences ...")
         began = time.perf_counter()
         scores = measure(translator, pairs, options.beam, options.alpha)
-        seconds = round(time.perf_counter() - began, 1)
-        print_scores(f"{corpus.title(split)}, {method}, {seconds} s", scores)
-        results[split] = {**asdict(scores), "seconds": seconds}
-    if options.json:
-        about = {"command": options.typed, "corpus": asdict(corpus)}
-        how = {"beam": options.beam, "alpha": options.alpha}
-        write_json(options.json, {**about, **how, "scores": results})
+        seconds = time.perf_counter() - began
+        print_scores(f"{corpus.title(split)}, {method}, {seconds:.1f} s", scores)
 
 
 def run_translate(options: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
+from transformer_lib.checks import require_one_of
 from transformer_lib.data.grammar import Splits, splits
 from transformer_lib.data.multi30k import SPLITS, multi30k
 
@@ -35,8 +36,7 @@ class Corpus:
     files: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
-        if self.data not in DATA:
-            raise ValueError(f"data must be {' or '.join(DATA)}, got {self.data}")
+        require_one_of(DATA, data=self.data)
         for split, names in (self.files or {}).items():
             if [type(name) for name in names] != [str, str]:
                 raise ValueError(f"files must be 2 names a split, got {names}: {split}")
@@ -60,10 +60,7 @@ class Corpus:
             FileNotFoundError: If a file is missing.
             ValueError: If there is no such split, or a file is damaged.
         """
-        if split not in self.names:
-            raise ValueError(
-                f"split must be one of {', '.join(self.names)}, got {split}"
-            )
+        require_one_of(self.names, split=split)
         if self.files is not None:
             return read_parallel(*self.files[split])
         if self.data == "multi30k":

@@ -143,7 +143,6 @@ def _evaluate(command: argparse.ArgumentParser) -> None:
         "validation, test_2016, test_2017, mscoco (default: validation)",
     )
     _files(command, "--files", "instead of --data")
-    add("--json", metavar="FILE", help="also write the scores to this file")
     _device(command)
 
 
