@@ -30,6 +30,8 @@ from transformer_lib.variants import (
     window_attention,
     window_mask,
 )
+from transformer_lib.variants.decoder_alone import DecoderAlone
+from transformer_lib.variants.modern import ModernConfig
 
 B, H, T, S, D_K, PAD = 2, 3, 7, 11, 5, 0
 IDS = {"bos_id": 1, "eos_id": 2}
@@ -67,7 +69,7 @@ def heads():
 
 def test_the_mask_in_words_makes_the_tensor_of_the_model(model, tokens):
     words = CausalMask(padding_mask(tokens[1], PAD))
-    assert words.dense().equal(model._target_mask(tokens[1]))
+    assert words.dense().equal(model.target_mask(tokens[1]))
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -263,7 +265,7 @@ def test_after_it_everything_is_as_it_was_also_after_an_error(model):
         raise RuntimeError("on purpose")
     layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
     assert all(layer.attend is fused_attention for layer in layers)
-    assert "_target_mask" not in vars(model)
+    assert "target_mask" not in vars(model)
 
 
 def test_one_use_in_another_comes_back_to_the_first(model, tokens):
@@ -275,7 +277,7 @@ def test_one_use_in_another_comes_back_to_the_first(model, tokens):
     assert_close(model(*tokens), expected)
     first.put_back()
     first.put_back()  # nothing is left to put back
-    assert "_target_mask" not in vars(model)
+    assert "target_mask" not in vars(model)
 
 
 def test_in_another_order_putting_back_is_refused_and_the_model_stays(model, tokens):
@@ -291,7 +293,7 @@ def test_in_another_order_putting_back_is_refused_and_the_model_stays(model, tok
     first.put_back()
     layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
     assert all(layer.attend is fused_attention for layer in layers)
-    assert "_target_mask" not in vars(model)
+    assert "target_mask" not in vars(model)
 
 
 def test_nothing_is_put_back_while_a_recording_would_undo_it(model, tokens):
@@ -378,15 +380,13 @@ def test_the_fast_decoder_refuses_it_by_its_place(model, tokens):
 
 
 def test_a_decoder_alone_may_have_a_window(tokens):
-    alone = Transformer(
-        TransformerConfig(src_vocab_size=None, tgt_vocab_size=17, **SIZES)
-    )
+    alone = DecoderAlone(ModernConfig(src_vocab_size=None, tgt_vocab_size=17, **SIZES))
     alone.eval()
     use_attention(alone, decoder=BACK)
     tgt = tokens[1].clamp(min=3)
     cache = alone.new_cache()
     steps = [alone.decode(tgt[:, [t]], cache=cache) for t in range(T)]
-    assert_close(torch.cat(steps, dim=1), alone(None, tgt))
+    assert_close(torch.cat(steps, dim=1), alone(tgt))
     for part in ({"encoder": ALL}, {"cross": full_attention(causal=False)}):
         with pytest.raises(ValueError, match=f"{next(iter(part))} must be None for a"):
             use_attention(alone, **part)
@@ -446,4 +446,4 @@ def test_what_attends_otherwise_already_or_is_recorded_is_left_alone(model):
     with pytest.raises(ValueError, match="hold no other attention, got <lambda>"):
         use_attention(model, decoder=[BACK, None])
     assert model.decoder.layers[0].self_attention.attend is fused_attention
-    assert "_target_mask" not in vars(model)
+    assert "target_mask" not in vars(model)

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.variants.encoder_alone import build_model
+from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.modern import ModernConfig
 
 MOST_IN_TABLES = 2**26  # numbers that are computed and not read, such as sines
 HEADER = "__metadata__"  # safetensors' own name for what a file says
@@ -129,7 +130,7 @@ def load_model(path: str | Path) -> Transformer:
         path: A ``safetensors`` file.
 
     Returns:
-        The model, in torch's default dtype; an ``EncoderAlone`` if it has no target.
+        The model, in torch's default dtype, as ``build_model`` makes it.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -139,7 +140,7 @@ def load_model(path: str | Path) -> Transformer:
     """
     weights, about = load_tensors(path)
     try:
-        config = TransformerConfig(**about["config"])
+        config = plainest(ModernConfig(**about["config"]))
         asked = _without_memory(config, weights)
     except (*UNREADABLE, OverflowError, RuntimeError) as error:  # sizes, too
         raise ValueError(f"{path} has an unknown configuration: {error}") from error

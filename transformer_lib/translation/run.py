@@ -19,7 +19,6 @@ from transformer_lib.checks import (
 from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.distributed import leads, processes, wait_for_first
 from transformer_lib.files import sole_use, write_json
-from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import with_precision
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import train
@@ -32,6 +31,8 @@ from transformer_lib.translation.translator import (
     TOKENIZER,
     Translator,
 )
+from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.modern import ModernConfig
 
 Recipe = Mapping[str, object]
 Sentences = tuple[str, str]
@@ -74,7 +75,7 @@ PRESETS: dict[str, Recipe] = {
 OF_THE_TOKENIZER = {"src_vocab_size", "tgt_vocab_size", "pad_id"}
 MODEL_CHOICES = {
     field.name: field.type
-    for field in fields(TransformerConfig)
+    for field in fields(ModernConfig)
     if field.name not in OF_THE_TOKENIZER
 }
 TRAINING_CHOICES = {field.name: field.type for field in fields(TrainingConfig)}
@@ -209,9 +210,8 @@ def untrained(pairs: Sequence[Sentences], recipe: Recipe) -> Translator:
     sentences = [sentence for pair in pairs for sentence in pair]
     tokenizer = Tokenizer.train(sentences, recipe["vocab_size"])
     choices = _chosen(recipe, MODEL_CHOICES)
-    config = TransformerConfig.base(tokenizer.vocab_size, **choices)
-    model = Transformer(config)
-    return Translator(model, tokenizer)
+    config = plainest(ModernConfig.base(tokenizer.vocab_size, **choices))
+    return Translator(build_model(config), tokenizer)
 
 
 def measure(

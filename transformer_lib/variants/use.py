@@ -127,8 +127,8 @@ class Placed:
 
     def set_mask(self, make: Callable[[Tensor], CausalMask]) -> None:
         """Let the model make another mask for its decoder's self-attention."""
-        self.masks.append(vars(self.model).get("_target_mask"))
-        self.model._target_mask = make
+        self.masks.append(vars(self.model).get("target_mask"))
+        self.model.target_mask = make
 
     def put_back(self) -> None:
         """Let the model attend as before. A second time, there is nothing to do.
@@ -148,10 +148,10 @@ class Placed:
         self.before.clear()
         self.placed.clear()
         while self.masks:
-            del self.model._target_mask
+            del self.model.target_mask
             mask = self.masks.pop()
             if mask is not None:
-                self.model._target_mask = mask
+                self.model.target_mask = mask
 
     def __enter__(self) -> Self:
         return self
