@@ -3,7 +3,6 @@ import json
 import pickle
 import random
 import re
-import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -148,7 +147,7 @@ def test_a_pickle_is_refused_and_not_run(path):
 
 @pytest.mark.parametrize("load", [load_tensors, load_model])
 def test_a_missing_file_is_named(path, load):
-    with pytest.raises(FileNotFoundError, match=f"no checkpoint .*{path.name}"):
+    with pytest.raises(FileNotFoundError, match=path.name):
         load(path)
 
 
@@ -231,12 +230,6 @@ def test_a_link_to_a_file_is_read(path, model):
     assert load_model(link).config == TIED
 
 
-def test_a_tensor_with_the_name_of_the_files_own_entry_is_refused(path):
-    with pytest.raises(ValueError, match="other names than __metadata__"):
-        save_tensors(path, {"a": torch.ones(2), "__metadata__": torch.ones(3)}, {})
-    assert not path.exists()
-
-
 # -- Models ----------------------------------------------------------------------------
 
 
@@ -283,28 +276,6 @@ def test_what_else_was_said_is_kept_beside_the_configuration(path, model):
     save_model(path, model, seed=7, scores=[1.5])
     _, about = load_tensors(path)
     assert about == {"config": asdict(TIED), "seed": 7, "scores": [1.5]}
-
-
-def test_the_configuration_cannot_be_another_than_the_models(path, model):
-    with pytest.raises(ValueError, match="config must be the model's own"):
-        save_model(path, model, config={"d_model": 5})
-    assert not path.exists()
-
-
-def test_complex_weights_are_refused_by_name_in_saving_and_in_loading(path, model):
-    tensors = {
-        name: (w + 1j).to(torch.complex64) for name, w in weights_of(model).items()
-    }
-    save_tensors(path, tensors, {"config": asdict(TIED)})
-    with pytest.raises(ValueError, match=r"weight must be real, got torch.complex64"):
-        load_model(path)
-    path.unlink()
-    with (
-        warnings.catch_warnings(action="ignore"),
-        pytest.raises(ValueError, match=r"fit its configuration: .* must be real"),
-    ):
-        save_model(path, model.to(torch.complex64))
-    assert not path.exists()
 
 
 def test_weights_keep_their_dtype_in_the_file_and_load_in_the_default_one(path, model):

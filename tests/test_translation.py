@@ -356,17 +356,6 @@ def test_white_space_is_no_text_to_learn_from(tmp_path, blank):
         read_parallel(source, target)
 
 
-@pytest.mark.parametrize("lines", [0, 2])
-@pytest.mark.parametrize("blank", ["", " \t", "\u00a0\r"])
-def test_parallel_files_without_text_are_refused(tmp_path, lines, blank):
-    source, target = tmp_path / "text.xx", tmp_path / "text.yy"
-    for path in (source, target):
-        path.write_text(lines * f"{blank}\n", encoding="utf-8")
-    match = f"text.xx and .*text.yy must have text, got {lines} empty lines"
-    with pytest.raises(ValueError, match=match):
-        read_parallel(source, target)
-
-
 def test_the_grammar_is_the_default_and_goes_both_ways(monkeypatch):
     small = grammar.splits(train=7, validation=5, test=3, longer=2)
     monkeypatch.setattr(corpus, "grammar_splits", lambda: small)
@@ -488,7 +477,7 @@ def test_every_preset_is_possible():
     for preset in run.PRESETS.values():
         run.require_choices(preset)
         choices = run._chosen(preset, run.MODEL_CHOICES)
-        run.Transformer(run.TransformerConfig.base(9, **choices))
+        run.build_model(run.ModernConfig.base(9, **choices))
         run.TrainingConfig(**run._chosen(preset, run.TRAINING_CHOICES))
 
 

@@ -37,10 +37,7 @@ def save_tensors(
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
         TypeError: If JSON cannot hold what ``about`` says.
-        ValueError: If a tensor is named ``__metadata__``, as a part of every file is.
     """
-    if HEADER in tensors:
-        raise ValueError(f"tensors must have other names than {HEADER}, got {HEADER}")
     copies = {
         name: tensor.clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
@@ -66,10 +63,7 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]
         OSError: If it cannot be read.
         ValueError: If the file is cut off, altered or something else.
     """
-    try:
-        content = Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"there is no checkpoint {path}") from error
+    content = Path(path).read_bytes()
     try:
         tensors = dict(sorted(load(content).items()))  # theirs change from run to run
         checked = json.loads(_parts(content)[0][HEADER]["checked"])
@@ -113,14 +107,11 @@ def save_model(path: str | Path, model: Transformer, **about: object) -> None:
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
         TypeError: If JSON cannot hold what ``about`` says.
-        ValueError: If ``about`` has a ``config``; or as ``require_own_config``, because
-            nobody could load the file.
+        ValueError: As ``require_own_config``, because nobody could load the file.
     """
-    if "config" in about:
-        raise ValueError("config must be the model's own, got another one")
     require_own_config(model)
     weights = dict(model.named_parameters())
-    save_tensors(path, weights, {"config": asdict(model.config), **about})
+    save_tensors(path, weights, {**about, "config": asdict(model.config)})
 
 
 def load_model(path: str | Path) -> Transformer:
@@ -161,8 +152,7 @@ def load_weights(
         source: Where they come from, for the error.
 
     Raises:
-        ValueError: If a name is missing or unknown, a shape differs, or a tensor is
-            complex.
+        ValueError: If a name is missing or unknown, or a shape differs.
     """
     parameters = dict(model.named_parameters())
     require_fit(parameters, weights, source=source)
@@ -180,8 +170,8 @@ def require_own_config(model: Transformer) -> None:
         model: Left as it was.
 
     Raises:
-        ValueError: If the configuration asks for other names or shapes of weights, if
-            they are complex, or if ``load_model`` would refuse the size of the tables.
+        ValueError: If the configuration asks for other names or shapes of weights, or
+            if ``load_model`` would refuse the size of the tables.
     """
     weights = dict(model.named_parameters())
     asked = _without_memory(model.config, weights)
@@ -231,8 +221,7 @@ def require_fit(
         to: What they must fit, for the error.
 
     Raises:
-        ValueError: If a name is missing or unknown, a shape differs, or a tensor is
-            complex.
+        ValueError: If a name is missing or unknown, or a shape differs.
     """
     missing, unknown = parameters.keys() - tensors, tensors.keys() - parameters
     if missing or unknown:
@@ -245,11 +234,6 @@ def require_fit(
             raise ValueError(
                 f"{source} does not fit {to}: {name} must have shape "
                 f"{tuple(parameter.shape)}, got {tuple(tensors[name].shape)}"
-            )
-        if tensors[name].is_complex() and not parameter.is_complex():
-            raise ValueError(
-                f"{source} does not fit {to}: {name} must be real, "
-                f"got {tensors[name].dtype}"
             )
 
 

@@ -99,11 +99,10 @@ def write_until_ended(
         going_on = []
         for row, token in enumerate(tokens.tolist()):
             sentence = sentences[row]
-            if token == eos_id:
-                continue
-            written[sentence].append(token)
-            if len(written[sentence]) < limits[sentence]:
-                going_on.append(row)
+            if token != eos_id:
+                written[sentence].append(token)
+                if len(written[sentence]) < limits[sentence]:
+                    going_on.append(row)
         if 0 < len(going_on) < len(sentences):
             prefixes.select(torch.tensor(going_on, device=tokens.device))
         sentences = [sentences[row] for row in going_on]

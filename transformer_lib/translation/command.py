@@ -96,13 +96,12 @@ def run_evaluate(options: argparse.Namespace) -> None:
     translator = load(options)
     corpus = evaluation_corpus(options)
     splits = corpus.names if options.files else options.split or ["validation"]
-    method = "greedy"
-    if options.beam > 1:
-        method = f"beam of {options.beam}, alpha {options.alpha:g}"
+    beam, alpha = options.beam, options.alpha
+    method = f"beam of {beam}, alpha {alpha:g}" if beam > 1 else "greedy"
     for split, pairs in {split: corpus.pairs(split) for split in splits}.items():
         say(f"Translating {len(pairs):,} sentences ...")
         began = time.perf_counter()
-        scores = measure(translator, pairs, options.beam, options.alpha)
+        scores = measure(translator, pairs, beam, alpha)
         seconds = time.perf_counter() - began
         print_scores(f"{corpus.title(split)}, {method}, {seconds:.1f} s", scores)
 

@@ -86,9 +86,9 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
         Pairs of lines.
 
     Raises:
-        ValueError: If the files have different numbers of lines or no text, a line is
-            not UTF-8, or one is empty where the other is not: then the files are
-            probably not aligned.
+        ValueError: If the files have different numbers of lines, a line is not UTF-8,
+            or one is empty where the other is not: then the files are probably not
+            aligned.
     """
     sides = read_lines(source), read_lines(target)
     if len(sides[0]) != len(sides[1]):
@@ -104,10 +104,6 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
                 f"line {number} must have text in both {source} and {target}, "
                 f"got {pair[0]!r} and {pair[1]!r}"
             )
-    if not any(side.strip() for side in sides[0]):
-        raise ValueError(
-            f"{source} and {target} must have text, got {len(pairs)} empty lines"
-        )
     return pairs
 
 

@@ -79,9 +79,8 @@ MODEL_CHOICES = {
     if field.name not in OF_THE_TOKENIZER
 }
 TRAINING_CHOICES = {field.name: field.type for field in fields(TrainingConfig)}
-CHOICES = {"vocab_size": int, "max_tokens": int}
+CHOICES = MODEL_CHOICES | TRAINING_CHOICES | {"vocab_size": int, "max_tokens": int}
 CHOICES |= {"bpe_dropout": float, "bpe_dropout_epochs": int}
-CHOICES |= MODEL_CHOICES | TRAINING_CHOICES
 SAME = CHOICES.keys() - HOW_IT_ENDS | {"sentences_sha256"}
 
 
