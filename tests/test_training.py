@@ -332,12 +332,12 @@ def test_a_run_from_before_there_was_precision_goes_on(tmp_path, bf16, precision
     assert_same(run(tmp_path, config), expected)
 
 
-@pytest.mark.parametrize("scaler", [{}, 5, {"factor": "2", "fine": 0, "skipped": 0}])
+@pytest.mark.parametrize("scaler", [{}, 5, []])
 def test_a_state_with_a_damaged_scaler_is_refused(tmp_path, scaler):
     run(tmp_path, replace(CONFIG, epochs=1))
     tensors, about = load_tensors(tmp_path / STATE)
     save_tensors(tmp_path / STATE, tensors, about | {"scaler": scaler})
-    with pytest.raises(ValueError, match=f"{STATE}(: about.scaler| is damaged)"):
+    with pytest.raises(ValueError, match=f"{STATE} is damaged"):
         run(tmp_path)
 
 
@@ -845,13 +845,12 @@ def test_a_state_that_lacks_something_is_refused(tmp_path, part):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"model": []}, "about.model must be dict"),
-        ({"training": 5}, "about.training must be dict"),
+        ({"model": []}, "is damaged"),
+        ({"training": 5}, "is damaged"),
         ({"history": []}, "is damaged"),
-        ({"history": {}}, "about.history must be list"),
-        ({"history": [5]}, "about.history.0 must be Epoch"),
-        ({"history": [{}]}, "is damaged"),
-        ({"history": [{"epoch": "1"}]}, "about.history.0.epoch must be int, got '1'"),
+        ({"history": {}}, "is damaged"),
+        ({"history": [5]}, "is damaged"),
+        ({"history": [{"epoch": 1}]}, "is damaged"),
     ],
 )
 def test_a_state_that_says_nonsense_is_refused(tmp_path, change, error):

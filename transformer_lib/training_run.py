@@ -229,14 +229,14 @@ class TrainingRun:
         tensors, about = load_tensors(path)
         if about.keys() - {"scaler"} != {"model", "training", "history"}:
             raise ValueError(f"{path} holds no training run, but {sorted(about)}")
-        _require_same("model", self.model.config, about["model"], path)
-        _require_same("config", self.config, about["training"], path)
         device = self.model.output.weight.device
         parts: dict[str, dict[str, Tensor]] = {}
         for key, tensor in tensors.items():
             part, _, name = key.partition("/")
             parts.setdefault(part, {})[name] = tensor.to(device)
         try:
+            _require_same("model", self.model.config, about["model"], path)
+            _require_same("config", self.config, about["training"], path)
             self.history = [Epoch(**epoch) for epoch in about["history"]]
             if "scaler" in about:
                 self.scaler.load_state_dict(about["scaler"])
@@ -255,7 +255,13 @@ class TrainingRun:
             torch.set_rng_state(tensors["random"])
             if device.type == "cuda" and "random cuda" in tensors:
                 torch.cuda.set_rng_state(tensors["random cuda"], device)
-        except (LookupError, TypeError, OverflowError, RuntimeError) as error:
+        except (
+            LookupError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RuntimeError,
+        ) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
         if leads():
             write_csv(path.parent / LOG, about["history"])
