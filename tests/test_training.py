@@ -845,7 +845,7 @@ def test_a_state_that_lacks_something_is_refused(tmp_path, part):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"model": []}, "is damaged"),
+        ({"model": []}, "is of another run|is damaged"),
         ({"training": 5}, "is damaged"),
         ({"history": []}, "is damaged"),
         ({"history": {}}, "is damaged"),
