@@ -114,15 +114,12 @@ def from_script(text: str) -> Translator:
     packed = json.loads(text.removeprefix(BEFORE).removesuffix(AFTER))
     floats = np.frombuffer(base64.b64decode(packed["floats"]), "<f4")
     integers = np.frombuffer(base64.b64decode(packed["integers"]), "i1")
-    weights, floats_used, integers_used = {}, 0, 0
+    weights = {}
     for name, shape in packed["shapes"].items():
-        weight = torch.tensor(floats[floats_used : floats_used + shape[0]])
-        floats_used += shape[0]
+        weight, floats = torch.tensor(floats[: shape[0]]), floats[shape[0] :]
         if len(shape) == 2:
-            size = shape[0] * shape[1]
-            values = torch.tensor(integers[integers_used : integers_used + size])
-            weight = dequantize(values.view(shape), weight)
-            integers_used += size
+            values, integers = np.split(integers, [shape[0] * shape[1]])
+            weight = dequantize(torch.tensor(values).view(shape), weight)
         weights[name] = weight
     model = build_model(plainest(ModernConfig(**packed["config"])))
     load_weights(model, weights, source="the script")
