@@ -78,8 +78,8 @@ PLAIN = {
         "weigh_by_features",
         "without_hidden",
     ),
-    "transformer_lib.variants.nystrom": ("nystrom_attention", "weigh_by_landmarks"),
-    "transformer_lib.variants.performer": ("performer_attention",),
+    "transformer_lib.variants.nystrom": ("NystromAttention", "weigh_by_landmarks"),
+    "transformer_lib.variants.performer": ("PerformerAttention",),
     "transformer_lib.variants.encoder_alone": (
         "EncoderAlone.decode",
         "EncoderAlone.new_cache",
@@ -120,7 +120,7 @@ PLAIN = {
         "RotaryAttention._rows",
     ),
     "transformer_lib.variants.alibi": (
-        "alibi_attention",
+        "AlibiAttention",
         "attend_with_penalty",
         "weigh_with_penalty",
     ),

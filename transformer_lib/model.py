@@ -51,7 +51,7 @@ class TransformerConfig:
         positions: Added to the embeddings, ``"interleaved"``, ``"concatenated"`` or
             ``"learned"``; or ``"rotary"``, which turns queries and keys (see
             ``RotaryAttention``), ``"alibi"``, which lowers scores with the distance
-            (see ``alibi_attention``), or ``"none"``.
+            (see ``AlibiAttention``), or ``"none"``.
         max_len: The longest sequence, in tokens.
         share_embeddings: One table for source and target.
         tie_output: Use the target's table as the output projection, too.
@@ -268,7 +268,7 @@ class Transformer(nn.Module):
             raise ValueError("memory_mask must come with memory, got None")
         start = 0 if cache is None else cache.length
         x = self.tgt_positions(self.tgt_embedding(tgt), start)  # (B, T, d_model)
-        mask = self._target_mask(tgt) if cache is None else None
+        mask = self.target_mask(tgt) if cache is None else None
         x = self.decoder(self.dropout(x), memory, mask, memory_mask, cache)
         return self.output(x)  # (B, T, tgt_vocab_size)
 
@@ -276,8 +276,15 @@ class Transformer(nn.Module):
         """Make the empty cache that a new batch of sentences needs."""
         return DecoderCache(self.config.num_layers)
 
-    def _target_mask(self, tgt: Tensor) -> Tensor:
-        """Hide the future and the padding, shape (B, 1, T, T)."""
+    def target_mask(self, tgt: Tensor) -> Tensor:
+        """Hide the future and the padding from the decoder's self-attention.
+
+        Args:
+            tgt: Target token ids, shape (B, T).
+
+        Returns:
+            Boolean, shape (B, 1, T, T); True = may attend.
+        """
         causal = causal_mask(tgt.size(1), tgt.device)  # (1, 1, T, T)
         return causal & padding_mask(tgt, self.config.pad_id)  # (B, 1, T, T)
 

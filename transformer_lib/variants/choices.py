@@ -10,7 +10,7 @@ from torch import nn
 
 from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.positions import LAYOUTS, PositionalEncoding
-from transformer_lib.variants.alibi import alibi_attention
+from transformer_lib.variants.alibi import AlibiAttention
 from transformer_lib.variants.gated import GatedFeedForward
 from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.norm import RMSNorm
@@ -43,7 +43,7 @@ def fit_choices(model: nn.Module) -> None:
             fit_layer(layer, config)
     if config.positions == "alibi":
         parts = {
-            name: alibi_attention(config.num_heads, causal=name == "decoder")
+            name: AlibiAttention(config.num_heads, causal=name == "decoder")
             for name in ("encoder", "decoder")
             if hasattr(model, name)
         }
