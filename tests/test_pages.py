@@ -71,15 +71,22 @@ CORE = [
 # What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
 # the lines of another listing (GroupedAttention.forward: the rotary one's, unturned).
 PLAIN = {
-    "transformer_lib.fast_decoder": ("replaced",),
+    "transformer_lib.variants.window": ("WindowAttention.__post_init__",),
+    "transformer_lib.variants.blocks": ("BlockAttention.__post_init__",),
     "transformer_lib.variants.linear": (
+        "LinearAttention.weigh",
         "elu_features",
         "not_zero",
-        "weigh_by_features",
         "without_hidden",
     ),
-    "transformer_lib.variants.nystrom": ("NystromAttention", "weigh_by_landmarks"),
-    "transformer_lib.variants.performer": ("PerformerAttention",),
+    "transformer_lib.variants.nystrom": (
+        "NystromAttention.__post_init__",
+        "NystromAttention.weigh",
+    ),
+    "transformer_lib.variants.performer": (
+        "PerformerAttention.__post_init__",
+        "PerformerAttention.features",
+    ),
     "transformer_lib.variants.encoder_alone": (
         "EncoderAlone.decode",
         "EncoderAlone.new_cache",
@@ -108,10 +115,10 @@ PLAIN = {
         "training_operations",
     ),
     "transformer_lib.variants.hashed": (
+        "HashedAttention.__post_init__",
+        "HashedAttention.mask",
         "are_near",
-        "hashed_mask",
         "reordered",
-        "weigh_in_buckets",
     ),
     "transformer_lib.variants.norm": ("RMSNorm.__init__",),
     "transformer_lib.variants.gated": ("GatedFeedForward.__init__",),
@@ -120,9 +127,9 @@ PLAIN = {
         "RotaryAttention._rows",
     ),
     "transformer_lib.variants.alibi": (
-        "AlibiAttention",
-        "attend_with_penalty",
-        "weigh_with_penalty",
+        "AlibiAttention.__post_init__",
+        "AlibiAttention.compute",
+        "AlibiAttention.weigh",
     ),
     "transformer_lib.variants.grouped": ("GroupedAttention.forward",),
     "transformer_lib.variants.unplaced": ("Unplaced.__init__", "Unplaced.forward"),
