@@ -50,14 +50,11 @@ class BlockAttention(MaskedVariant):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        numbers = {
-            "near": self.near,
-            "num_global": self.num_global,
-            "num_random": self.num_random,
-        }
-        require_whole(size=self.size, **numbers)
+        require_whole(**vars(self))
         require_positive(size=self.size)
-        require_not_negative(**numbers)
+        require_not_negative(
+            near=self.near, num_global=self.num_global, num_random=self.num_random
+        )
 
     def reads(self, block: int, blocks: int) -> list[int]:
         """List what one block reads, without looking at all the others.

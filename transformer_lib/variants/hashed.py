@@ -55,13 +55,10 @@ class HashedAttention(MaskedVariant):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        numbers = {
-            "num_buckets": self.num_buckets,
-            "num_rounds": self.num_rounds,
-            "width": self.width,
-        }
-        require_whole(**numbers)
-        require_positive(**numbers)
+        require_whole(**vars(self))
+        require_positive(
+            num_buckets=self.num_buckets, num_rounds=self.num_rounds, width=self.width
+        )
         if self.num_buckets % 2:
             raise ValueError(f"num_buckets must be even, got {self.num_buckets}")
 

@@ -71,8 +71,9 @@ def use_attention(
                 _require_fit(part, variant)
                 chosen[layer] = variant
     own = [] if decoder is None else _layers(model, "decoder")
-    if any(layer in chosen for layer in own):
-        for layer in own:  # all of them get the mask in words
+    in_words = any(layer in chosen for layer in own)
+    if in_words:  # then for all of them
+        for layer in own:
             if not isinstance(layer.attend, Variant):
                 chosen.setdefault(layer, FullAttention(causal=True))
     changes = [(layer, "attend", variant) for layer, variant in chosen.items()]
@@ -87,9 +88,9 @@ def use_attention(
                 "model must not have its positions in the attention that is replaced, "
                 f"got {before}"
             )
-    if any(layer in chosen for layer in own):
-        in_words = partial(causal_in_words, pad_id=model.config.pad_id)
-        changes.append((model, "target_mask", in_words))
+    if in_words:
+        make_mask = partial(causal_in_words, pad_id=model.config.pad_id)
+        changes.append((model, "target_mask", make_mask))
     return Swapped(changes)
 
 
