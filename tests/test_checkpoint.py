@@ -278,7 +278,7 @@ def test_a_model_comes_back_with_its_configuration_and_its_weights(path, config)
 def test_a_file_from_before_a_choice_was_made_has_its_default(path, model):
     save_model(path, model)
     config = asdict(TIED)
-    del config["activation"], config["output_bias"], config["d_k"]
+    del config["activation"], config["output_bias"]
     rewrite(path, config=config)
     assert load_model(path).config == TIED
 
@@ -377,7 +377,7 @@ def test_a_file_without_a_configuration_holds_no_model(path):
         ),
         (asdict(TIED) | {"d_k": 0}, "d_k must be at least 1, got 0"),
         ({}, "src_vocab_size"),
-        (5, "TransformerConfig, got 5"),
+        (5, "ModernConfig, got 5"),
     ],
 )
 def test_a_configuration_that_is_not_known_is_refused(path, model, config, named):

@@ -1,7 +1,7 @@
 import math
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from threading import Event
@@ -25,6 +25,8 @@ from transformer_lib.decoding import (
 from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.variants.decoder_alone import DecoderAlone
+from transformer_lib.variants.modern import ModernConfig
 
 B, S, PAD, BOS, EOS = 5, 7, 0, 1, 2
 SRC, TGT, MAX_LEN = 19, 11, 61
@@ -220,8 +222,9 @@ def test_impossible_limits_and_models_are_refused(model, src):
         greedy_decode(model, src, **IDS, max_len=0)
     with pytest.raises(ValueError, match="at most the model's, got 62 and 61"):
         greedy_decode(model, src, **IDS, max_len=MAX_LEN + 1)
-    with pytest.raises(ValueError, match=r"src must be None, got .*: decoder-only"):
-        greedy_decode(Transformer(replace(CONFIG, src_vocab_size=None)), src, **IDS)
+    alone = DecoderAlone(ModernConfig(**asdict(CONFIG) | {"src_vocab_size": None}))
+    with pytest.raises(AttributeError, match=r"'DecoderAlone' .* no attribute 'encode"):
+        greedy_decode(alone, src, **IDS)
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])

@@ -28,8 +28,10 @@ from transformers import (
 
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.variants import Variant, WindowAttention, use_attention
+from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.encoder_alone import EncoderAlone
 from transformer_lib.variants.full import past
+from transformer_lib.variants.modern import ModernConfig, ModernTransformer
 
 VOCAB, D_MODEL, HEADS, D_FF, LAYERS, MAX_LEN, PAD = 31, 24, 4, 40, 2, 19, 0
 EPS = 0.01  # large, or another would hide in the bounds
@@ -39,7 +41,7 @@ as_float32 = {"rtol": 1e-5, "atol": 1e-5}  # theirs computes some of it in float
 
 def sizes(**choices):
     """A model without dropout; a decoder alone, pre-norm, if not told otherwise."""
-    return TransformerConfig(
+    return ModernConfig(
         **{
             "src_vocab_size": None,
             "tgt_vocab_size": VOCAB,
@@ -119,7 +121,7 @@ def like_llama(model, config, **choices):
             )
         )
     )
-    ours = Transformer(
+    ours = DecoderAlone(
         sizes(
             norm="rms",
             gated=True,
@@ -191,7 +193,7 @@ def test_the_choices_of_gpt_2_compute_what_gpt_2_computes():
     )
     theirs, given = at_random(GPT2LMHeadModel(config))
     choices = sizes(activation="gelu_tanh", positions="learned", tie_output=True)
-    ours = Transformer(choices).eval()
+    ours = DecoderAlone(choices).eval()
     weights = {
         "tgt_embedding.table.weight": given["transformer.wte.weight"],
         "tgt_positions.table": given["transformer.wpe.weight"],
@@ -329,7 +331,7 @@ def test_the_choices_of_t5_with_its_distances_compute_what_t5_computes(scaled):
         share_embeddings=True,
         tie_output=True,
     )
-    ours = Transformer(choices).eval()
+    ours = ModernTransformer(choices).eval()
     weights = {
         "src_embedding.table.weight": given["shared.weight"],
         "encoder.norm.weight": given["encoder.final_layer_norm.weight"],

@@ -66,7 +66,7 @@ CORE = [
     "variants.alibi",
     "variants.grouped",
     "variants.unplaced",
-    "variants.choices",
+    "variants.modern",
 ]
 # What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
 # the lines of another listing (GroupedAttention.forward: the rotary one's, unturned).
@@ -87,10 +87,7 @@ PLAIN = {
         "PerformerAttention.__post_init__",
         "PerformerAttention.features",
     ),
-    "transformer_lib.variants.encoder_alone": (
-        "EncoderAlone.decode",
-        "EncoderAlone.new_cache",
-    ),
+    "transformer_lib.variants.decoder_alone": ("DecoderAlone.new_cache",),
     "transformer_lib.distributed": (
         "processes",
         "rank",
@@ -131,12 +128,14 @@ PLAIN = {
         "AlibiAttention.compute",
         "AlibiAttention.weigh",
     ),
-    "transformer_lib.variants.grouped": ("GroupedAttention.forward",),
+    "transformer_lib.variants.grouped": (
+        "GroupedAttention.forward",
+        "SizedAttention.__init__",
+    ),
     "transformer_lib.variants.unplaced": ("Unplaced.__init__", "Unplaced.forward"),
-    "transformer_lib.variants.choices": (
-        "fit_attention",
-        "fit_choices",
-        "position_layer",
+    "transformer_lib.variants.modern": (
+        "ModernConfig.__post_init__",
+        "ModernParts.target_mask",
     ),
 }
 WIDE, NARROW = 1400, 400

@@ -26,6 +26,8 @@ from transformer_lib.variants import (
     use_attention,
     window_mask,
 )
+from transformer_lib.variants.decoder_alone import DecoderAlone
+from transformer_lib.variants.modern import ModernConfig
 
 B, H, T, S, D_K, PAD = 2, 3, 7, 11, 5, 0
 IDS = {"bos_id": 1, "eos_id": 2}
@@ -345,15 +347,13 @@ def test_the_fast_decoder_refuses_it_by_its_place(model, tokens):
 
 
 def test_a_decoder_alone_may_have_a_window(tokens):
-    alone = Transformer(
-        TransformerConfig(src_vocab_size=None, tgt_vocab_size=17, **SIZES)
-    )
+    alone = DecoderAlone(ModernConfig(src_vocab_size=None, tgt_vocab_size=17, **SIZES))
     alone.eval()
     use_attention(alone, decoder=BACK)
     tgt = tokens[1].clamp(min=3)
     cache = alone.new_cache()
     steps = [alone.decode(tgt[:, [t]], cache=cache) for t in range(T)]
-    assert_close(torch.cat(steps, dim=1), alone(None, tgt))
+    assert_close(torch.cat(steps, dim=1), alone(tgt))
     for part in ({"encoder": ALL}, {"cross": FullAttention(causal=False)}):
         with pytest.raises(ValueError, match=f"{next(iter(part))} must be None for a"):
             use_attention(alone, **part)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from transformer_lib.checks import require_type
 from transformer_lib.files import read_file, whole_file
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.variants.encoder_alone import build_model
+from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.modern import ModernConfig
 
 SIZES = ("src_vocab_size", "tgt_vocab_size", "d_model", "d_ff")  # the weights show them
 MOST_IN_TABLES = 2**26  # numbers that are computed and not read, such as sines
@@ -141,7 +142,7 @@ def load_model(path: str | Path) -> Transformer:
         path: A ``safetensors`` file.
 
     Returns:
-        The model, in torch's default dtype; an ``EncoderAlone`` if it has no target.
+        The model, in torch's default dtype, as ``build_model`` makes it.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -153,8 +154,8 @@ def load_model(path: str | Path) -> Transformer:
     if "config" not in about:
         raise ValueError(f"{path} holds no model: it has no configuration")
     try:
-        require_type(TransformerConfig, config=about["config"])
-        config = TransformerConfig(**about["config"])
+        require_type(ModernConfig, config=about["config"])
+        config = plainest(ModernConfig(**about["config"]))
         _require_shown(config, weights)
         asked = _without_memory(config)
         _require_small_tables(asked)
@@ -223,7 +224,7 @@ def _require_shown(config: TransformerConfig, weights: Mapping[str, Tensor]) -> 
     sizes = [size for shape in shapes for size in shape]
     largest = max(sizes, default=0) + len(weights)
     claimed = {name: getattr(config, name) or 0 for name in SIZES}
-    claimed["num_heads * d_k"] = config.num_heads * (config.d_k or 0)
+    claimed["num_heads * d_k"] = config.num_heads * (getattr(config, "d_k", None) or 0)
     most = dict.fromkeys(claimed, largest) | {"num_layers": len(weights)}
     for name, size in (claimed | {"num_layers": config.num_layers}).items():
         if size > most[name]:

@@ -14,11 +14,20 @@ from transformer_lib.masks import to_additive
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.plain import unknown_part
 from transformer_lib.residual import Residual
+from transformer_lib.variants.decoder_alone import (
+    CausalLayer,
+    CausalStack,
+    DecoderAlone,
+)
+from transformer_lib.variants.grouped import SizedAttention
+from transformer_lib.variants.modern import ModernTransformer
 
 ROOM = 64  # positions reserved at first; twice as many whenever they are full
 MANY = 8  # sentences, from which on the matrix of the output is worth a copy
-KNOWN = {Decoder, DecoderLayer, FeedForward, MultiHeadAttention, Residual}
-KNOWN |= {Transformer, nn.Dropout, nn.LayerNorm, nn.Linear, nn.ModuleList}
+MODELS = {Transformer, ModernTransformer, DecoderAlone}
+KNOWN = MODELS | {Decoder, DecoderLayer, CausalStack, CausalLayer, FeedForward}
+KNOWN |= {MultiHeadAttention, SizedAttention, Residual}
+KNOWN |= {nn.Dropout, nn.LayerNorm, nn.Linear, nn.ModuleList}
 
 
 class FastDecoder(nn.Module):
@@ -73,7 +82,7 @@ class FastDecoder(nn.Module):
         Args:
             tgt: The newest token of every row, shape (B, 1).
             memory: What ``encode`` returned, shape (B, S, d_model), the same tensor
-                with every token; None for a decoder-only model.
+                with every token; None for a ``DecoderAlone``.
             memory_mask: Shape (B, 1, 1, S); with ``memory``. Only the first token's
                 call reads the two.
             cache: What ``new_cache`` returned for this batch.
@@ -137,7 +146,7 @@ class FastCache:
         """
         if memory is not None and memory_mask is None:
             raise ValueError("memory_mask must come with memory, got None")
-        if (memory is None) != (self.decoder.layers[0].cross_attention is None):
+        if (memory is None) != isinstance(self.decoder, CausalStack):
             shape = None if memory is None else tuple(memory.shape)
             raise ValueError(
                 f"memory must be given with cross-attention and not else, got {shape}"
@@ -224,7 +233,7 @@ class FastLayer:
         # Of keys and values, (2, B, H, room, width, d_k).
         d_k = own.w_q.out_features // own.num_heads
         self.room = own.w_q.weight.new_zeros(2, sentences, own.num_heads, ROOM, 1, d_k)
-        self.cross = layer.cross_attention
+        self.cross = getattr(layer, "cross_attention", None)
         if self.cross is not None:
             self.cross_q, self.cross_o = packed(self.cross.w_q), packed(self.cross.w_o)
             self.around_cross = around(layer.cross_attention_residual)
@@ -375,7 +384,7 @@ def unknown(model: Transformer) -> str | None:
     """
     if _has_any_global_hook():
         return "a hook at every module"
-    if type(model) is not Transformer:
+    if type(model) not in MODELS:
         return f"a {type(model).__name__}"
     modules = dict(model.decoder.named_modules(prefix="decoder"))
     found = unknown_part([*modules.items(), ("", model)], KNOWN)

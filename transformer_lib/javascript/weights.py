@@ -17,13 +17,15 @@ from transformer_lib.checkpoint import load_weights, require_own_config
 from transformer_lib.embedding import TokenEmbedding
 from transformer_lib.encoder import Encoder, EncoderLayer
 from transformer_lib.files import whole_file
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import Transformer
 from transformer_lib.plain import require_plain
 from transformer_lib.positions import PositionalEncoding
 from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
+from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.modern import ModernConfig
 
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
 KNOWN = fast_decoder.KNOWN | {Encoder, EncoderLayer, nn.Embedding}
@@ -51,19 +53,17 @@ def to_script(translator: Translator) -> str:
             know, or is not as its configuration says.
     """
     config = translator.model.config
-    if config.src_vocab_size is None or config.positions != "interleaved":
-        raise ValueError(
-            "the model must have a source and interleaved positions, got "
-            f"src_vocab_size {config.src_vocab_size} and {config.positions!r}"
-        )
-    if config.tgt_vocab_size is None:
-        raise ValueError("the model must have a target, got tgt_vocab_size None")
+    if not isinstance(translator.model, Transformer):
+        kind = type(translator.model).__name__
+        raise ValueError(f"the model must be a Transformer, got a {kind}")
+    if config.positions != "interleaved":
+        raise ValueError(f"positions must be interleaved, got {config.positions!r}")
     if config.activation not in ACTIVATIONS:
         raise ValueError(
             f"activation must be one of {', '.join(ACTIVATIONS)} in the JavaScript, "
             f"got {config.activation}"
         )
-    if not config.scale_embeddings:
+    if not getattr(config, "scale_embeddings", True):
         raise ValueError("scale_embeddings must be True in the JavaScript, got False")
     require_plain(translator.model.named_modules(), KNOWN)
     if config.d_model % 4 or config.d_ff % 4:
@@ -72,7 +72,8 @@ def to_script(translator: Translator) -> str:
             f"got {config.d_model} and {config.d_ff}"
         )
     require_own_config(translator.model)
-    width = config.num_heads * (config.d_k or config.d_model // config.num_heads)
+    d_k = getattr(config, "d_k", None) or config.d_model // config.num_heads
+    width = config.num_heads * d_k
     if width % 4:
         raise ValueError(f"num_heads * d_k must be divisible by 4, got {width}")
     shapes, floats, integers = {}, [], []
@@ -123,7 +124,7 @@ def from_script(text: str) -> Translator:
             weight = dequantize(values.view(shape), weight)
             integers_used += size
         weights[name] = weight
-    model = Transformer(TransformerConfig(**packed["config"]))
+    model = build_model(plainest(ModernConfig(**packed["config"])))
     load_weights(model, weights, source="the script")
     tokenizer = Tokenizer.from_json(json.dumps(packed["tokenizer"]))
     return Translator(model.eval(), tokenizer)

@@ -21,7 +21,7 @@ from transformer_lib.checks import (
 from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.distributed import leads, processes, wait_for_first
 from transformer_lib.files import read_file, sole_use, write_json
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import TransformerConfig
 from transformer_lib.precision import with_precision
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import train
@@ -34,6 +34,8 @@ from transformer_lib.translation.translator import (
     TOKENIZER,
     Translator,
 )
+from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.modern import ModernConfig
 
 Recipe = Mapping[str, object]
 Sentences = tuple[str, str]
@@ -76,7 +78,7 @@ PRESETS: dict[str, Recipe] = {
 OF_THE_TOKENIZER = {"src_vocab_size", "tgt_vocab_size", "pad_id"}
 MODEL_CHOICES = {
     field.name: field.type
-    for field in fields(TransformerConfig)
+    for field in fields(ModernConfig)
     if field.name not in OF_THE_TOKENIZER
 }
 TRAINING_CHOICES = {field.name: field.type for field in fields(TrainingConfig)}
@@ -220,9 +222,9 @@ def untrained(pairs: Sequence[Sentences], recipe: Recipe) -> Translator:
     sentences = [sentence for pair in pairs for sentence in pair]
     tokenizer = Tokenizer.train(sentences, recipe["vocab_size"])
     choices = _chosen(recipe, MODEL_CHOICES)
-    config = TransformerConfig.base(tokenizer.vocab_size, **choices)
+    config = plainest(ModernConfig.base(tokenizer.vocab_size, **choices))
     require_room(config)
-    model = Transformer(config)
+    model = build_model(config)
     require_own_config(model)  # or nobody could load what is trained for hours
     return Translator(model, tokenizer)
 
@@ -238,9 +240,7 @@ def require_room(config: TransformerConfig) -> None:
     sizes = {"d_model": config.d_model, "d_ff": config.d_ff, "max_len": config.max_len}
     require_positive(**sizes)
     width = config.d_model
-    heads = config.num_heads * config.d_k if config.d_k else width
-    inner = (6 if config.gated else 4) * config.d_ff  # of both stacks
-    layers = config.num_layers * (12 * heads + inner) * width
+    layers = config.num_layers * (12 * width + 4 * config.d_ff) * width
     weights = config.tgt_vocab_size * width + layers
     needed = 4 * (4 * weights + 2 * config.max_len * width)  # bytes
     try:
