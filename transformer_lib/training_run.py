@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib.checkpoint import (
+    UNREADABLE,
     average_weights,
     load_tensors,
     load_weights,
@@ -255,13 +256,7 @@ class TrainingRun:
             torch.set_rng_state(tensors["random"])
             if device.type == "cuda" and "random cuda" in tensors:
                 torch.cuda.set_rng_state(tensors["random cuda"], device)
-        except (
-            LookupError,
-            TypeError,
-            AttributeError,
-            OverflowError,
-            RuntimeError,
-        ) as error:
+        except UNREADABLE as error:
             raise ValueError(f"{path} is damaged: {error}") from error
         if leads():
             write_csv(path.parent / LOG, about["history"])
