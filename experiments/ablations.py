@@ -215,7 +215,7 @@ def train_run(run: Run, seed: int, corpus: Corpus) -> tuple[Transformer, list[di
         total, tokens = 0.0, 0
         updates = islice(batches, min(INTERVAL, run.steps - start))
         for step, batch in enumerate(updates, start + 1):
-            loss, seen = train_step(model, optimizer, [batch], run.rate(step), config)
+            loss, seen = train_step(model, optimizer, batch, run.rate(step), config)
             total, tokens = total + loss, tokens + seen
         loss, accuracy = evaluate(model, validation)
         rows.append(

@@ -35,7 +35,7 @@ def run(corpus: Corpus, precision: str, seed: int, folder: Path, **changes) -> d
         "seed": seed,
         "updates": last["step"],
         "skipped": last["skipped"],
-        "factor": about["scaler"]["factor"],
+        "factor": last["factor"],
         "loss": round(last["loss"], 4),
         "validation_loss": round(last["validation_loss"], 4),
         "exact": scores.exact,

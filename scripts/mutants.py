@@ -30,7 +30,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = "masks attention cache positions embedding feed_forward residual encoder decoder"
-CORE += " model loss schedule precision training training_run decoding"
+CORE += " model loss schedule precision training training_run full_training decoding"
 OTHER = {  # what each operator becomes
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
     **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is},

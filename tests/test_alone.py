@@ -13,7 +13,7 @@ from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.inspection import record_attention
 from transformer_lib.model import Transformer
-from transformer_lib.variants import full_attention, use_attention, window_attention
+from transformer_lib.variants import FullAttention, WindowAttention, use_attention
 from transformer_lib.variants.decoder_alone import DecoderAlone, continue_tokens
 from transformer_lib.variants.encoder_alone import EncoderAlone
 from transformer_lib.variants.families import build_model
@@ -93,13 +93,13 @@ def test_a_file_brings_it_back(src, changes, tmp_path):
 
 
 def test_it_may_have_a_window_and_is_recorded(reader, src):
-    window = window_attention(2, causal=False)
+    window = WindowAttention(2, causal=False)
     with use_attention(reader, encoder=window), record_attention(reader) as maps:
         reader(src)
     assert maps.keys() == {f"encoder.layers.{i}.self_attention" for i in (0, 1)}
     assert (maps["encoder.layers.0.self_attention"][..., 0, 2:] == 0).all()
     for part in ("decoder", "cross"):
-        variant = full_attention(causal=part == "decoder")
+        variant = FullAttention(causal=part == "decoder")
         with pytest.raises(ValueError, match=f"{part} must be None for a model"):
             use_attention(reader, **{part: variant})
 

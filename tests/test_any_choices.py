@@ -16,14 +16,14 @@ from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder, unknown
 from transformer_lib.inspection import record_attention
 from transformer_lib.variants import (
-    alibi_attention,
-    block_attention,
-    full_attention,
-    hashed_attention,
-    linear_attention,
-    performer_attention,
+    AlibiAttention,
+    BlockAttention,
+    FullAttention,
+    HashedAttention,
+    LinearAttention,
+    PerformerAttention,
+    WindowAttention,
     use_attention,
-    window_attention,
 )
 from transformer_lib.variants.families import plainest
 from transformer_lib.variants.modern import NORMS, POSITIONS, ModernConfig
@@ -121,7 +121,7 @@ def test_a_window_as_wide_as_the_text_changes_nothing(drawn, width):
     if model.config.positions == "alibi":
         return
     expected = logits_of(model, src, tgt)
-    window = window_attention(width, causal=True)
+    window = WindowAttention(width, causal=True)
     with use_attention(model, decoder=window):
         found = logits_of(model, src, tgt)
     if width >= tgt.size(1):
@@ -130,13 +130,13 @@ def test_a_window_as_wide_as_the_text_changes_nothing(drawn, width):
 
 
 KINDS = {
-    "alibi": alibi_attention,
-    "blocks": lambda heads, causal: block_attention(1, causal=causal),
-    "buckets": lambda heads, causal: hashed_attention(4, 2, 3, causal=causal),
-    "full": lambda heads, causal: full_attention(causal=causal),
-    "linear": lambda heads, causal: linear_attention(causal=causal),
-    "performer": lambda heads, causal: performer_attention(7, 1, causal=causal),
-    "window": lambda heads, causal: window_attention(2, causal=causal),
+    "alibi": AlibiAttention,
+    "blocks": lambda heads, causal: BlockAttention(1, causal=causal),
+    "buckets": lambda heads, causal: HashedAttention(4, 2, 3, causal=causal),
+    "full": lambda heads, causal: FullAttention(causal=causal),
+    "linear": lambda heads, causal: LinearAttention(causal=causal),
+    "performer": lambda heads, causal: PerformerAttention(7, 1, causal=causal),
+    "window": lambda heads, causal: WindowAttention(2, causal=causal),
 }
 
 
@@ -152,7 +152,7 @@ def test_with_any_variant_it_learns_and_is_recorded_and_cached(kind, drawn):
     use_attention(model, decoder=make(causal=True))
     if src is not None:
         use_attention(model, encoder=make(causal=False))
-        use_attention(model, cross=full_attention(causal=False))
+        use_attention(model, cross=FullAttention(causal=False))
     model.train()
     if config.attention_dropout > 0 and not make(causal=True).drops:
         with pytest.raises(ValueError, match=r"dropout must be 0 with \w+"):

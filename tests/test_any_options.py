@@ -74,7 +74,8 @@ CHANGES = st.one_of(
     st.sampled_from(
         "dropout positions=learned positions=concatenated norm_first=false =1 a=b=c"
         " activation=gelu activation=[] tie_output=false share_embeddings=false"
-        " patience=1 bf16=true r_drop=0.5 accumulate=2 bpe_dropout=0.3 --x".split()
+        " patience=1 precision=bfloat16 r_drop=0.5 accumulate=2 bpe_dropout=0.3"
+        " --x".split()
     ),
 )
 SPLITS = st.sampled_from("train validation test longer test_2016 files x".split())

@@ -22,10 +22,10 @@ from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import MODEL_CHOICES, require_choices
 from transformer_lib.variants import (
-    alibi_attention,
-    full_attention,
+    AlibiAttention,
+    FullAttention,
+    WindowAttention,
     use_attention,
-    window_attention,
 )
 from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.families import build_model, plainest
@@ -198,7 +198,10 @@ def test_the_javascript_refuses_it_by_name(choice):
     size |= {"tgt_vocab_size": tokenizer.vocab_size, "d_ff": 20}
     model = build_model(replace(CONFIG, **size, **choice[0])).eval()
     name, value = next(iter(choice[0].items()))
-    with pytest.raises(ValueError, match=rf"{name}.*{value!r}"):
+    parts = {"norm": "RMSNorm", "gated": "GatedFeedForward"}
+    parts |= {"num_key_heads": "GroupedAttention"}
+    part = f"got a {parts[name]} as" if name in parts else rf"{name}.*{value!r}"
+    with pytest.raises(ValueError, match=part):
         to_script(Translator(model, tokenizer))
 
 
@@ -278,10 +281,10 @@ def test_penalties_are_recorded_and_are_not_replaced_by_what_tells_no_positions(
     with record_attention(model) as maps:
         assert_close(model(*tokens), expected)
     assert maps["decoder.layers.1.self_attention"].shape == (B, 6, T, T)
-    with pytest.raises(ValueError, match=r"got alibi_attention\(6, causal=True\)"):
-        use_attention(model, decoder=window_attention(3, causal=True))
-    use_attention(model, decoder=alibi_attention(6, causal=True))
-    use_attention(model, cross=full_attention(causal=False))
+    with pytest.raises(ValueError, match=r"got AlibiAttention\(.*=6\)"):
+        use_attention(model, decoder=WindowAttention(3, causal=True))
+    use_attention(model, decoder=AlibiAttention(6, causal=True))
+    use_attention(model, cross=FullAttention(causal=False))
     assert_close(model(*tokens), expected)
 
 

@@ -25,12 +25,12 @@ from tiny_run import call, train_arguments, write_files
 from torch import distributed as dist
 from torch import nn
 
-from transformer_lib import distributed, files, training, training_run
+from transformer_lib import distributed, files, full_training, training
 from transformer_lib.data.batching import make_batch, token_batches
+from transformer_lib.full_training import FullConfig, full_step, full_train
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import LossScaler
-from transformer_lib.training import train, train_step
-from transformer_lib.training_run import STATE, TrainingConfig
+from transformer_lib.training_run import STATE
 from transformer_lib.translation import command
 from transformer_lib.translation.run import read_record
 from transformer_lib.translation.translator import MODEL as TRANSLATOR
@@ -40,7 +40,7 @@ V, PAD = 11, 0
 MODEL = TransformerConfig.base(
     V, d_model=4, num_heads=2, d_ff=5, num_layers=1, dropout=0.0, max_len=16
 )
-CONFIG = TrainingConfig(epochs=3, warmup_steps=4, average=2)
+CONFIG = FullConfig(epochs=3, warmup_steps=4, average=2)
 EPOCHS, KILLS = 4, 20
 # What takes long to import; torch._dynamo comes with the first optimiser.
 PRELOADED = ["pytest", "torch._dynamo", "transformer_lib.translation.command"]
@@ -186,8 +186,11 @@ CASES = {
 }
 
 
-def note_loss(losses, _, loss):
-    losses.append(loss)
+def noted(losses, *arguments, **more):
+    """Make the full step, and note its loss per token."""
+    loss, tokens = full_step(*arguments, **more)
+    losses.append(loss / tokens)
+    return loss, tokens
 
 
 def train_in_each_way():
@@ -199,15 +202,15 @@ def train_in_each_way():
         if name == "plain" and distributed.rank():
             nn.init.zeros_(model.output.weight)  # it gets those of process 0
         steps = []
-        history = train(
-            model, batches, VALIDATION, config, on_step=partial(note_loss, steps)
-        )
+        full_training.full_step = partial(noted, steps)
+        history = full_train(model, batches, VALIDATION, config)
         results[name] = {
             "weights": weights_of(model),
             "steps": steps,
             "losses": [[epoch.loss, epoch.validation_loss] for epoch in history],
             "tokens": [epoch.tokens for epoch in history],
         }
+    full_training.full_step = full_step
     return results
 
 
@@ -245,7 +248,8 @@ def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_no
         model = new_model()
         optimizer = torch.optim.SGD(model.parameters())
         config = replace(CONFIG, max_norm=1e9)
-        losses.append(train_step(model, optimizer, [batch], 0.0, config))
+        off = LossScaler(1, interval=0)
+        losses.append(full_step(model, optimizer, [batch], 0.0, config, off))
         gradients.append([p.grad for p in model.parameters()])
     tokens = [count for _, count in losses]
     assert tokens == [9, 4, 5]
@@ -257,7 +261,9 @@ def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_no
 
 def skip_in_float16():
     torch.set_default_dtype(torch.float32)
-    training_run.LossScaler = lambda: LossScaler(2.0**40, interval=3)
+    full_training.precision.LossScaler = lambda *_, **__: LossScaler(
+        2.0**40, interval=3
+    )
     config = replace(CONFIG, epochs=12, precision="float16")
     spoiled = []
 
@@ -269,7 +275,7 @@ def skip_in_float16():
         model = new_model()
         if distributed.rank():
             model.output.weight.register_hook(spoil)
-        history = train(model, batches, VALIDATION, config)
+        history = full_train(model, batches, VALIDATION, config)
     return weights_of(model), [epoch.skipped for epoch in history]
 
 
@@ -297,9 +303,9 @@ def train_in_parts(folder):
                 lambda *_: drawn.append(torch.get_rng_state())
             )
             config = replace(CONFIG, epochs=epochs)
-            history = train(model, batches, VALIDATION, config, folder=where)
+            history = full_train(model, batches, VALIDATION, config, folder=where)
             runs.append((weights_of(model), [epoch.loss for epoch in history]))
-        train(new_model(), batches, VALIDATION, CONFIG, folder=folder / "by two")
+        full_train(new_model(), batches, VALIDATION, CONFIG, folder=folder / "by two")
     return runs[0], runs[2], drawn
 
 
@@ -319,25 +325,25 @@ def test_a_resumed_run_is_exact_since_each_process_draws_numbers_of_its_own(
 def go_on_together(folder):
     with distributed.joined():
         model = new_model()
-        history = train(model, batches, VALIDATION, CONFIG, folder=folder)
+        history = full_train(model, batches, VALIDATION, CONFIG, folder=folder)
     return weights_of(model), [epoch.loss for epoch in history]
 
 
 @pytest.mark.slow
 def test_another_number_of_processes_may_go_on_with_a_run(pair, tmp_path):
     brief = replace(CONFIG, epochs=1)
-    train(new_model(), batches, VALIDATION, brief, folder=tmp_path / "one")
+    full_train(new_model(), batches, VALIDATION, brief, folder=tmp_path / "one")
     two = pair(go_on_together, tmp_path / "one")
     model = new_model()
-    history = train(model, batches, VALIDATION, CONFIG)
+    history = full_train(model, batches, VALIDATION, CONFIG)
     assert two.wait() == [0, 0]
     expected = (weights_of(model), [epoch.loss for epoch in history])
     assert_nearly_the_same(two.found(0), expected)
 
     longer = replace(CONFIG, epochs=4)
     alone, by_two = new_model(), new_model()
-    train(by_two, batches, VALIDATION, longer, folder=tmp_path / "one")
-    train(alone, batches, VALIDATION, longer)
+    full_train(by_two, batches, VALIDATION, longer, folder=tmp_path / "one")
+    full_train(alone, batches, VALIDATION, longer)
     found, expected = weights_of(by_two), weights_of(alone)
     assert_nearly_the_same(found, expected)
 
@@ -478,14 +484,16 @@ def resume_apart(folder):
     try:
         with distributed.joined():
             own = folder if distributed.leads() else None
-            train(new_model(), batches, VALIDATION, CONFIG, folder=own)
+            full_train(new_model(), batches, VALIDATION, CONFIG, folder=own)
     except (ValueError, OSError, SystemExit) as error:
         return str(error)
 
 
 @pytest.mark.slow
 def test_a_process_that_does_not_see_the_run_refuses_to_join_it(pair, tmp_path):
-    train(new_model(), batches, VALIDATION, replace(CONFIG, epochs=1), folder=tmp_path)
+    full_train(
+        new_model(), batches, VALIDATION, replace(CONFIG, epochs=1), folder=tmp_path
+    )
     two = pair(resume_apart, tmp_path)
     assert two.wait() == [0, 0]
     said = f"step must be that of process 0, {len(batches(1))}, got 0: all processes"

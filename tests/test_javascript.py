@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 from book_files import ROOT
+from torch import nn
 
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.data.multi30k import multi30k
@@ -27,6 +28,7 @@ from transformer_lib.pruning import remove_heads
 from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
+from transformer_lib.variants import FullAttention, use_attention
 from transformer_lib.variants.families import build_model, plainest
 from transformer_lib.variants.modern import ModernConfig
 
@@ -117,6 +119,24 @@ def test_what_is_no_script_of_ours_is_refused():
 def test_a_model_that_the_javascript_does_not_know_is_refused(changes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         to_script(small_translator(**changes))
+
+
+def test_a_model_with_a_part_that_the_javascript_does_not_know_is_refused():
+    translator = small_translator()
+    layer = translator.model.encoder.layers[1]
+    full = FullAttention(causal=False)
+    with (
+        use_attention(translator.model, encoder=full),
+        pytest.raises(ValueError, match=r"another attention at encoder.layers.0.self"),
+    ):
+        to_script(translator)
+    hook = layer.register_forward_hook(print)
+    with pytest.raises(ValueError, match=r"got a hook at encoder.layers.1$"):
+        to_script(translator)
+    hook.remove()
+    layer.feed_forward = nn.Identity()
+    with pytest.raises(ValueError, match=r"a Identity as encoder.layers.1.feed_f"):
+        to_script(translator)
 
 
 def test_a_model_that_its_configuration_does_not_describe_is_refused():

@@ -216,12 +216,12 @@ def test_what_goes_wrong_in_the_thread_is_said(small_laboratory, monkeypatch):
     panel, press = small_laboratory
 
     def fail(run):
-        raise ValueError("gradients must be finite, got a norm of nan")
+        raise ValueError("gradient_norm must be finite, got nan")
 
     monkeypatch.setattr(Run, "advance", fail)
     press("begin")
     wait(panel)
-    assert panel.wrong == "gradients must be finite, got a norm of nan"
+    assert panel.wrong == "gradient_norm must be finite, got nan"
 
 
 def test_a_thread_that_fails_at_once_is_not_answered_before_its_button(

@@ -4,9 +4,11 @@ Those are built from a configuration, offline, with random weights.
 """
 
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import (
@@ -25,7 +27,7 @@ from transformers import (
 )
 
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.variants import Variant, use_attention, window_attention
+from transformer_lib.variants import Variant, WindowAttention, use_attention
 from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.encoder_alone import EncoderAlone
 from transformer_lib.variants.full import past
@@ -170,7 +172,7 @@ def test_with_a_window_besides_they_compute_what_mistral_computes(width):
         head_dim=10,
         sliding_window=width,
     )
-    use_attention(ours, decoder=window_attention(width, causal=True))
+    use_attention(ours, decoder=WindowAttention(width, causal=True))
     ids = random_ids()
     with torch.inference_mode():
         # Norm and angles as in Llama.
@@ -273,16 +275,17 @@ def test_behind_its_first_norm_bert_is_our_encoder_alone():
 # -- Both ------------------------------------------------------------------------------
 
 
-def relative_attention(bias, causal):
+@dataclass(frozen=True)
+class RelativeAttention(Variant):
     """T5's: what is learned for each distance and head is added to the scores."""
 
-    def attend(query, key, value, padding, dropout):
-        t, s = query.size(2), key.size(2)
-        mask = past(query, key, padding) if causal else padding
-        added = bias[:, :, s - t : s, :s].masked_fill(~mask, -math.inf)
-        return F.scaled_dot_product_attention(query, key, value, added, dropout)
+    bias: Tensor
 
-    return Variant(name="relative_attention", causal=causal, compute=attend)
+    def compute(self, query, key, value, padding, dropout):
+        t, s = query.size(2), key.size(2)
+        mask = past(query, key, padding) if self.causal else padding
+        added = self.bias[:, :, s - t : s, :s].masked_fill(~mask, -math.inf)
+        return F.scaled_dot_product_attention(query, key, value, added, dropout)
 
 
 def t5_pieces(*kinds):
@@ -347,7 +350,7 @@ def test_the_choices_of_t5_with_its_distances_compute_what_t5_computes(scaled):
     for stack in ("encoder", "decoder"):  # the first layer's distances are for all
         attention = getattr(theirs, stack).block[0].layer[0].SelfAttention
         bias = attention.compute_bias(MAX_LEN, MAX_LEN).detach()
-        variant = relative_attention(bias, causal=stack == "decoder")
+        variant = RelativeAttention(bias, causal=stack == "decoder")
         use_attention(ours, **{stack: variant})
     src, tgt = padded_ids(), random_ids()
     with torch.inference_mode():

@@ -46,6 +46,7 @@ CORE = [
     "pruning",
     "distillation",
     "quantization",
+    "full_training",
     "distributed",
     "scaling",
     "variants.window",
@@ -71,16 +72,31 @@ CORE = [
 # What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
 # the lines of another listing (GroupedAttention.forward: the rotary one's, unturned).
 PLAIN = {
-    "transformer_lib.fast_decoder": ("replaced",),
+    "transformer_lib.variants.window": ("WindowAttention.__post_init__",),
+    "transformer_lib.variants.blocks": ("BlockAttention.__post_init__",),
     "transformer_lib.variants.linear": (
+        "LinearAttention.weigh",
         "elu_features",
         "not_zero",
-        "weigh_by_features",
         "without_hidden",
     ),
-    "transformer_lib.variants.nystrom": ("nystrom_attention", "weigh_by_landmarks"),
-    "transformer_lib.variants.performer": ("performer_attention",),
+    "transformer_lib.variants.nystrom": (
+        "NystromAttention.__post_init__",
+        "NystromAttention.weigh",
+    ),
+    "transformer_lib.variants.performer": (
+        "PerformerAttention.__post_init__",
+        "PerformerAttention.features",
+    ),
     "transformer_lib.variants.decoder_alone": ("DecoderAlone.new_cache",),
+    "transformer_lib.full_training": (
+        "FullConfig.__post_init__",
+        "full_train",
+        "FullRun.__init__",
+        "FullRun.keep",
+        "FullRun._state",
+        "FullRun._restore",
+    ),
     "transformer_lib.distributed": (
         "processes",
         "rank",
@@ -105,10 +121,10 @@ PLAIN = {
         "training_operations",
     ),
     "transformer_lib.variants.hashed": (
+        "HashedAttention.__post_init__",
+        "HashedAttention.mask",
         "are_near",
-        "hashed_mask",
         "reordered",
-        "weigh_in_buckets",
     ),
     "transformer_lib.variants.norm": ("RMSNorm.__init__",),
     "transformer_lib.variants.gated": ("GatedFeedForward.__init__",),
@@ -117,9 +133,9 @@ PLAIN = {
         "RotaryAttention._rows",
     ),
     "transformer_lib.variants.alibi": (
-        "alibi_attention",
-        "attend_with_penalty",
-        "weigh_with_penalty",
+        "AlibiAttention.__post_init__",
+        "AlibiAttention.compute",
+        "AlibiAttention.weigh",
     ),
     "transformer_lib.variants.grouped": (
         "GroupedAttention.forward",

@@ -478,7 +478,7 @@ def test_every_preset_is_possible():
         run.require_choices(preset)
         choices = run._chosen(preset, run.MODEL_CHOICES)
         run.build_model(run.ModernConfig.base(9, **choices))
-        run.TrainingConfig(**run._chosen(preset, run.TRAINING_CHOICES))
+        run.FullConfig(**run._chosen(preset, run.TRAINING_CHOICES))
 
 
 def test_choices_are_checked_by_name_and_type():
@@ -565,7 +565,7 @@ def test_bpe_dropout_comes_before_the_cooldown(
             sizes[epoch] = sum(int((b.tgt > 2).sum()) for b in batches(epoch))
         return []
 
-    monkeypatch.setattr(run, "train", look)
+    monkeypatch.setattr(run, "full_train", look)
     recipe = {"vocab_size": 300, "max_tokens": 80, "d_model": 32, "num_heads": 2}
     recipe |= {"d_ff": 64, "num_layers": 1, "max_len": MAX_LEN, "epochs": 6}
     recipe |= {"cooldown": cooldown, "bpe_dropout": 0.2}
@@ -612,21 +612,8 @@ def test_a_finished_run_goes_on_for_more_epochs(files, copy, call):
     assert run.read_record(copy)["epochs_trained"] == EPOCHS + 1
 
 
-def test_a_run_from_before_there_was_precision_goes_on(files, copy, call):
-    record = json.loads((copy / "run.json").read_text(encoding="utf-8"))
-    assert record.pop("precision") == "float32"
-    old = json.dumps(record | {"bf16": False})
-    (copy / "run.json").write_text(old, encoding="utf-8")
-    arguments = train_arguments(files, copy, epochs=EPOCHS + 1)
-    status, _, err = call(*arguments, "precision=bfloat16")
-    assert status == 2
-    assert "precision must be float32, got bfloat16" in err
-    assert call(*arguments, "bf16=false")[0] == 0
-    assert run.read_record(copy)["precision"] == "float32"
-
-
 def test_updates_that_were_skipped_are_told(capsys):
-    epoch = run.Epoch(2, 9, 0.1, 2.0, 1.5, 0.5, 100, 4.0)
+    epoch = run.FullEpoch(2, 9, 0.1, 2.0, 1.5, 0.5, 100, 4.0)
     command.print_epoch(epoch)
     command.print_epoch(replace(epoch, skipped=3))
     without, told = capsys.readouterr().out.splitlines()
@@ -923,8 +910,6 @@ def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
     assert (changed["dropout"], changed["bias"]) == (0.3, False)
     assert changed["positions"] == "learned"
     assert recipe("--set", "precision=float16")["precision"] == "float16"
-    for old, now in (("bf16=true", "bfloat16"), ("bf16=false", "float32")):
-        assert recipe("--set", old)["precision"] == now
     with pytest.raises(ValueError, match=r"choices are .*; got bf16"):
         recipe("--set", "bf16=maybe")
     assert recipe("--epochs", "3", "--seed", "7")["seed"] == 7

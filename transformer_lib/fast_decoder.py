@@ -7,11 +7,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
 
-from transformer_lib.attention import MultiHeadAttention, fused_attention
+from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.decoder import Decoder, DecoderLayer
 from transformer_lib.feed_forward import FeedForward
 from transformer_lib.masks import to_additive
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.plain import unknown_part
 from transformer_lib.residual import Residual
 from transformer_lib.variants.decoder_alone import (
     CausalLayer,
@@ -23,8 +24,9 @@ from transformer_lib.variants.modern import ModernTransformer
 
 ROOM = 64  # positions reserved at first; twice as many whenever they are full
 MANY = 8  # sentences, from which on the matrix of the output is worth a copy
-KNOWN = {Decoder, DecoderLayer, FeedForward, MultiHeadAttention, Residual}
-KNOWN |= {CausalLayer, CausalStack, SizedAttention}
+MODELS = {Transformer, ModernTransformer, DecoderAlone}
+KNOWN = MODELS | {Decoder, DecoderLayer, CausalStack, CausalLayer, FeedForward}
+KNOWN |= {MultiHeadAttention, SizedAttention, Residual}
 KNOWN |= {nn.Dropout, nn.LayerNorm, nn.Linear, nn.ModuleList}
 
 
@@ -150,7 +152,7 @@ class FastCache:
                 f"memory must be given with cross-attention and not else, got {shape}"
             )
         self.layers = [FastLayer(layer, rows) for layer in self.decoder.layers]
-        if rows >= MANY and strange(self.output) is None:
+        if rows >= MANY and unknown_part([("output", self.output)], KNOWN) is None:
             self.output = turned(self.output)
         self.memory, self.hidden = memory, None
         self._share(rows, 1)
@@ -380,47 +382,17 @@ def unknown(model: Transformer) -> str | None:
     Returns:
         What is first found, and where; None if there is nothing.
     """
-    if type(model) not in (Transformer, ModernTransformer, DecoderAlone):
-        return f"a {type(model).__name__}"
     if _has_any_global_hook():
         return "a hook at every module"
-    for name, module in model.decoder.named_modules(prefix="decoder"):
-        found = strange(module)
-        if found is not None:
-            return f"{found} {name}"
-    own = replaced(model)
-    return None if own is None else f"a {own} of its own"
-
-
-def strange(module: nn.Module) -> str | None:
-    """Say what keeps a module from being computed here, if anything does.
-
-    Args:
-        module: Any module; those inside it are not looked at.
-    """
-    if type(module) not in KNOWN:
-        return f"a {type(module).__name__} as"
-    if module._forward_hooks or module._forward_pre_hooks:
-        return "a hook at"
-    own = replaced(module)
-    if own is not None:
-        return f"a {own} of its own at"
-    if getattr(module, "attend", fused_attention) is not fused_attention:
-        return "another attention at"
-    if isinstance(module, MultiHeadAttention):
-        projections = module.w_q, module.w_k, module.w_v
-        if len({(x.weight.shape, x.bias is None) for x in projections}) > 1:
-            return "projections of different shapes or biases at"
-    return None
-
-
-def replaced(module: nn.Module) -> str | None:
-    """Name a method that was set on the module itself, in place of its class's.
-
-    Args:
-        module: Any module; those inside it are not looked at.
-    """
-    for name in vars(module):
-        if callable(getattr(type(module), name, None)):
-            return name
+    if type(model) not in MODELS:
+        return f"a {type(model).__name__}"
+    modules = dict(model.decoder.named_modules(prefix="decoder"))
+    found = unknown_part([*modules.items(), ("", model)], KNOWN)
+    if found is not None:
+        return found
+    for name, module in modules.items():
+        if isinstance(module, MultiHeadAttention):
+            projections = module.w_q, module.w_k, module.w_v
+            if len({(x.weight.shape, x.bias is None) for x in projections}) > 1:
+                return f"projections of different shapes or biases at {name}"
     return None

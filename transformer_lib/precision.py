@@ -1,7 +1,6 @@
 """Precision and memory: shorter numbers where they do, activations computed twice."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import partial
 
 import torch
@@ -9,12 +8,14 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from transformer_lib.checks import (
+    require_finite,
     require_not_negative,
     require_one_of,
     require_positive,
 )
 from transformer_lib.decoder import DecoderLayer
 from transformer_lib.encoder import EncoderLayer
+from transformer_lib.swapped import Swapped
 
 PRECISIONS = {
     "float32": None,
@@ -40,14 +41,6 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
     require_one_of(PRECISIONS, precision=precision)
     dtype = PRECISIONS[precision]
     return torch.autocast(device.type, dtype, enabled=dtype is not None)
-
-
-def with_precision(choices: Mapping[str, object]) -> dict[str, object]:
-    """Read the choices of an older run: ``bf16``, true or false, was one of them."""
-    choices = dict(choices)
-    if isinstance(choices.get("bf16"), bool):
-        choices["precision"] = "bfloat16" if choices.pop("bf16") else "float32"
-    return choices
 
 
 class LossScaler:
@@ -103,8 +96,8 @@ class LossScaler:
                 would not help.
         """
         finite = bool(norm.isfinite())
-        if not finite and self.factor <= 1:
-            raise ValueError(f"gradients must be finite, got a norm of {norm.item()}")
+        if self.factor <= 1:
+            require_finite(gradient_norm=norm)
         self.fine += 1
         if not finite:
             self.factor, self.fine = self.factor / 2, 0
@@ -113,23 +106,12 @@ class LossScaler:
             self.factor, self.fine = self.factor * 2, 0
         return finite
 
-    def state_dict(self) -> dict[str, float]:
-        """Give what a resumed run needs, as JSON can hold it."""
-        return {"factor": self.factor, "fine": self.fine, "skipped": self.skipped}
 
-    def load_state_dict(self, state: Mapping[str, float]) -> None:
-        """Go on from what ``state_dict`` gave.
-
-        Raises:
-            KeyError: If something is missing.
-        """
-        self.factor, self.fine = state["factor"], state["fine"]
-        self.skipped = state["skipped"]
-
-
-@contextmanager
-def checkpoint_layers(model: nn.Module, enabled: bool = True) -> Iterator[None]:
+def checkpoint_layers(model: nn.Module, enabled: bool = True) -> Swapped:
     """Let layers called meanwhile keep their inputs alone, and compute the rest twice.
+
+        with checkpoint_layers(model):
+            loss = model(src, tgt).sum()
 
     The second time is when the gradients want it, with the same random numbers, so that
     dropout drops the same. The gradients are the same, bit for bit.
@@ -138,14 +120,14 @@ def checkpoint_layers(model: nn.Module, enabled: bool = True) -> Iterator[None]:
         model: Its encoder and decoder layers are meant.
         enabled: False changes nothing.
 
+    Returns:
+        The replaced ``forward`` methods; ``with`` puts them back.
+
     Source: Chen et al. (2016), section 4.
     """
     kinds = (EncoderLayer, DecoderLayer) if enabled else ()
     layers = [module for module in model.modules() if isinstance(module, kinds)]
-    for layer in layers:
-        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
-    try:
-        yield
-    finally:
-        for layer in layers:
-            del layer.forward
+    return Swapped(
+        (layer, "forward", partial(checkpoint, layer.forward, use_reentrant=False))
+        for layer in layers
+    )

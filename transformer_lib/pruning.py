@@ -156,7 +156,7 @@ def remove_heads(attention: MultiHeadAttention, heads: Sequence[int]) -> None:
     if getattr(attention.attend, "places", False):
         raise ValueError(
             "attention must not have its positions in its heads to remove some, "
-            f"got {attention.attend.name}"
+            f"got {attention.attend}"
         )
     if attention.w_k.out_features != attention.w_q.out_features:
         raise ValueError(

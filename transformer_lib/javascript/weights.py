@@ -10,11 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
-from transformer_lib.attention import fused_attention
+from transformer_lib import fast_decoder
 from transformer_lib.checkpoint import load_weights, require_own_config
+from transformer_lib.embedding import TokenEmbedding
+from transformer_lib.encoder import Encoder, EncoderLayer
 from transformer_lib.files import whole_file
 from transformer_lib.model import Transformer
+from transformer_lib.plain import require_plain
+from transformer_lib.positions import PositionalEncoding
 from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
@@ -23,8 +28,8 @@ from transformer_lib.variants.families import build_model, plainest
 from transformer_lib.variants.modern import ModernConfig
 
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
-KNOWN = {"norm": "layer", "gated": False}  # choices since 2017
-KNOWN |= {"num_key_heads": None, "scale_embeddings": True}
+KNOWN = fast_decoder.KNOWN | {Encoder, EncoderLayer, nn.Embedding}
+KNOWN |= {TokenEmbedding, PositionalEncoding}
 BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
 
 
@@ -44,7 +49,8 @@ def to_script(translator: Translator) -> str:
         ``translator`` is what the JavaScript class ``Translator`` starts from.
 
     Raises:
-        ValueError: If the model is another, or not as its configuration says.
+        ValueError: If the model is another, holds a part that the JavaScript does not
+            know, or is not as its configuration says.
     """
     config = translator.model.config
     if not isinstance(translator.model, Transformer):
@@ -57,15 +63,9 @@ def to_script(translator: Translator) -> str:
             f"activation must be one of {', '.join(ACTIVATIONS)} in the JavaScript, "
             f"got {config.activation}"
         )
-    for name, known in KNOWN.items():
-        choice = getattr(config, name, known)
-        if choice != known:
-            raise ValueError(
-                f"{name} must be {known!r} in the JavaScript, got {choice!r}"
-            )
-    for name, module in translator.model.named_modules():
-        if getattr(module, "attend", fused_attention) is not fused_attention:
-            raise ValueError(f"the model must hold no other attention, got one: {name}")
+    if not getattr(config, "scale_embeddings", True):
+        raise ValueError("scale_embeddings must be True in the JavaScript, got False")
+    require_plain(translator.model.named_modules(), KNOWN)
     if config.d_model % 4 or config.d_ff % 4:
         raise ValueError(
             "d_model and d_ff must be divisible by 4, "

@@ -146,7 +146,7 @@ class Run:
         began = time.perf_counter()
         self.step += 1
         rate = self.curve.choices.rate(self.step)
-        batch = [next(self.batches)]
+        batch = next(self.batches)
         _, tokens = train_step(self.model, self.optimizer, batch, rate, self.config)
         self._tokens += tokens
         self._seconds += time.perf_counter() - began

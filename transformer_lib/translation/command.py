@@ -14,8 +14,8 @@ import torch
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
 from transformer_lib.distributed import joined, one_voice, processes
-from transformer_lib.precision import with_precision
-from transformer_lib.training_run import STATE, Epoch
+from transformer_lib.full_training import FullEpoch
+from transformer_lib.training_run import STATE
 from transformer_lib.translation.corpus import Corpus, lines_of, read_lines
 from transformer_lib.translation.options import PROGRAM, parser
 from transformer_lib.translation.run import (
@@ -146,7 +146,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def print_epoch(epoch: Epoch) -> None:
+def print_epoch(epoch: FullEpoch) -> None:
     """Print what an epoch came to, as one line."""
     skipped = f"  {epoch.skipped} updates skipped so far" if epoch.skipped else ""
     print(
@@ -243,7 +243,7 @@ def recipe(options: argparse.Namespace, corpus: Corpus, device: str) -> Recipe:
     choices["precision"] = "bfloat16" if shorter else "float32"
     given = {"epochs": options.epochs, "seed": options.seed}
     settings = {name: value for name, value in given.items() if value is not None}
-    settings |= with_precision(dict(parse_choice(text) for text in options.set))
+    settings |= dict(parse_choice(text) for text in options.set)
     require_choices(settings)
     choices |= settings
     if "cooldown" not in settings:

@@ -126,7 +126,7 @@ def _train(command: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="any other choice, which TransformerConfig and TrainingConfig explain in "
+        help="any other choice, which TransformerConfig and FullConfig explain in "
         "the book's reference: " + ", ".join(sorted(CHOICES)),
     )
     _device(command)

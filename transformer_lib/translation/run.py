@@ -19,10 +19,9 @@ from transformer_lib.checks import (
 from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.distributed import leads, processes, wait_for_first
 from transformer_lib.files import sole_use, write_json
-from transformer_lib.precision import with_precision
+from transformer_lib.full_training import FullConfig, FullEpoch, full_train
 from transformer_lib.tokenizer import Tokenizer
-from transformer_lib.training import train
-from transformer_lib.training_run import HOW_IT_ENDS, STATE, Epoch, TrainingConfig
+from transformer_lib.training_run import HOW_IT_ENDS, STATE
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
 from transformer_lib.translation.translator import (
@@ -78,7 +77,7 @@ MODEL_CHOICES = {
     for field in fields(ModernConfig)
     if field.name not in OF_THE_TOKENIZER
 }
-TRAINING_CHOICES = {field.name: field.type for field in fields(TrainingConfig)}
+TRAINING_CHOICES = {field.name: field.type for field in fields(FullConfig)}
 CHOICES = MODEL_CHOICES | TRAINING_CHOICES | {"vocab_size": int, "max_tokens": int}
 CHOICES |= {"bpe_dropout": float, "bpe_dropout_epochs": int}
 SAME = CHOICES.keys() - HOW_IT_ENDS | {"sentences_sha256"}
@@ -92,7 +91,7 @@ def require_choices(recipe: Recipe) -> None:
             ``Tokenizer.encode_at_random``; where such a cut is too long, the usual one
             stays), ``bpe_dropout_epochs``, how many epochs before the cooldown have it
             (otherwise all), and any argument of ``TransformerConfig`` and
-            ``TrainingConfig``, by name.
+            ``FullConfig``, by name.
 
     Raises:
         ValueError: If one is no such choice.
@@ -113,7 +112,7 @@ def train_translator(
     *,
     device: str = "cpu",
     command: str = "",
-    on_epoch: Callable[[Epoch], None] | None = None,
+    on_epoch: Callable[[FullEpoch], None] | None = None,
 ) -> Scores:
     """Train a translator, or go on where the folder's run was stopped.
 
@@ -124,7 +123,7 @@ def train_translator(
     Args:
         corpus: Its "train" is learned from, its "validation" watched.
         recipe: The choices; the rest are those of ``TransformerConfig.base`` and
-            ``TrainingConfig``.
+            ``FullConfig``.
         folder: Made if it does not exist.
         device: "cpu" or "cuda".
         command: What the user typed, for the record.
@@ -140,7 +139,7 @@ def train_translator(
     """
     require_choices(recipe)
     folder = Path(folder)
-    config = TrainingConfig(**_chosen(recipe, TRAINING_CHOICES))
+    config = FullConfig(**_chosen(recipe, TRAINING_CHOICES))
     last = config.epochs - config.cooldown  # before the cooldown
     if last < 1:
         raise ValueError(
@@ -191,7 +190,7 @@ def train_translator(
             _begin(folder, record)
             tokenizer.save(folder / TOKENIZER)
         wait_for_first()  # which may refuse
-        history = train(
+        history = full_train(
             model, batches, validation, config, folder=folder, on_epoch=on_epoch
         )
         if leads():
@@ -283,7 +282,7 @@ def read_record(folder: str | Path) -> dict[str, object]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         corpus = asdict(Corpus(**record["corpus"]))
-        return {**with_precision(record), "corpus": corpus}
+        return {**record, "corpus": corpus}
     except (*UNREADABLE, ValueError) as error:
         raise ValueError(f"{path} is not a whole record: {error}") from error
 

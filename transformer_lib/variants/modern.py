@@ -13,7 +13,7 @@ from transformer_lib.encoder import EncoderLayer
 from transformer_lib.masks import CausalMask, causal_mask, padding_mask
 from transformer_lib.model import Transformer, TransformerConfig, TransformerParts
 from transformer_lib.positions import LAYOUTS
-from transformer_lib.variants.alibi import alibi_attention
+from transformer_lib.variants.alibi import AlibiAttention
 from transformer_lib.variants.gated import GatedFeedForward
 from transformer_lib.variants.grouped import GroupedAttention, SizedAttention
 from transformer_lib.variants.norm import RMSNorm
@@ -35,7 +35,7 @@ class ModernConfig(TransformerConfig):
         tgt_vocab_size: As there; None for an ``EncoderAlone``.
         positions: As there; or ``"rotary"``, which turns queries and keys (see
             ``RotaryAttention``), ``"alibi"``, which lowers scores with the distance
-            (see ``alibi_attention``), or ``"none"``.
+            (see ``AlibiAttention``), or ``"none"``.
         norm: ``"layer"`` or ``"rms"``, which subtracts no mean (see ``RMSNorm``).
         gated: Feed-forward networks with a gate and without biases (see
             ``GatedFeedForward``).
@@ -112,7 +112,7 @@ class ModernParts(TransformerParts):
             return RotaryAttention(**self._grouped(), max_len=config.max_len)
         attention = self.make_attention()
         if config.positions == "alibi":
-            attention.attend = alibi_attention(config.num_heads, causal=causal)
+            attention.attend = AlibiAttention(config.num_heads, causal=causal)
         return attention
 
     def make_attention(self) -> MultiHeadAttention:
