@@ -32,6 +32,7 @@ from transformer_lib.inspection import record_attention
 from transformer_lib.masks import causal_mask
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import autocast, checkpoint_layers
+from transformer_lib.swapped import Swapped
 
 BATCH, LENGTH, VOCABULARY, PAD, BOS = 32, 24, 1000, 0, 1
 SIZES = (  # a translator for small data, one in between, and the paper's base model
@@ -107,12 +108,12 @@ def checkpointed_step(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[]
     torchs = [module for module in model.modules() if isinstance(module, kinds)]
 
     def checkpointed() -> None:
-        for layer in torchs:
-            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
-        with checkpoint_layers(model):
+        theirs = Swapped(
+            (layer, "forward", partial(checkpoint, layer.forward, use_reentrant=False))
+            for layer in torchs
+        )
+        with theirs, checkpoint_layers(model):
             step()
-        for layer in torchs:
-            del layer.forward
 
     return checkpointed
 

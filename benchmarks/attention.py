@@ -27,12 +27,12 @@ from torch.nn import functional as F
 
 from transformer_lib.files import write_csv
 from transformer_lib.variants import (
-    block_attention,
-    hashed_attention,
-    linear_attention,
-    nystrom_attention,
-    performer_attention,
-    window_attention,
+    BlockAttention,
+    HashedAttention,
+    LinearAttention,
+    NystromAttention,
+    PerformerAttention,
+    WindowAttention,
     window_mask,
 )
 
@@ -47,13 +47,13 @@ def ways(length: int) -> dict[str, Callable[[], Tensor]]:
     """Everything to be measured, by its name in the table."""
     heads = torch.randn(3, 1, HEADS, length, D_K).unbind(0)
     band = window_mask(length, length, WIDTH, causal=True)
-    window = window_attention(WIDTH, causal=True)
-    blocks = block_attention(BLOCK, near=1, num_global=1, num_random=1, causal=True)
-    hashed = hashed_attention(BUCKETS, ROUNDS, WIDTH // ROUNDS, causal=True)
-    linear = linear_attention(causal=True)
-    performer = performer_attention(FEATURES, seed=1, causal=True)
-    linear_both = linear_attention(causal=False)
-    landmarks = nystrom_attention(LANDMARKS)
+    window = WindowAttention(WIDTH, causal=True)
+    blocks = BlockAttention(BLOCK, near=1, num_global=1, num_random=1, causal=True)
+    hashed = HashedAttention(BUCKETS, ROUNDS, WIDTH // ROUNDS, causal=True)
+    linear = LinearAttention(causal=True)
+    performer = PerformerAttention(FEATURES, seed=1, causal=True)
+    linear_both = LinearAttention(causal=False)
+    landmarks = NystromAttention(LANDMARKS)
     return {
         FUSED: lambda: F.scaled_dot_product_attention(*heads, is_causal=True),
         "window as a mask": lambda: F.scaled_dot_product_attention(*heads, band),

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer_lib.data.shapes import random_clouds
-from transformer_lib.encoder import Encoder, EncoderLayer
+from transformer_lib.encoder import Encoder
+from transformer_lib.model import TransformerConfig, TransformerParts
 from transformer_lib.positions import PositionalEncoding
 from transformer_lib.variants.classifier import Classifier
 from transformer_lib.variants.graphs import GraphAttention, edge_mask
@@ -31,11 +32,11 @@ SHUFFLED = torch.randperm(16, generator=torch.Generator().manual_seed(3))
 def make_encoder(
     d_model: int = D_MODEL, num_heads: int = HEADS, num_layers: int = 2
 ) -> Encoder:
-    sizes = d_model, num_heads, 2 * d_model
-    layers = [
-        EncoderLayer(*sizes, dropout=0.0, norm_first=True) for _ in range(num_layers)
-    ]
-    return Encoder(layers, nn.LayerNorm(d_model))
+    sizes = {"d_model": d_model, "num_heads": num_heads, "d_ff": 2 * d_model}
+    config = TransformerConfig.base(
+        **sizes, num_layers=num_layers, dropout=0.0, norm_first=True
+    )
+    return TransformerParts(config).make_encoder()
 
 
 def fit(

@@ -22,12 +22,12 @@ from torch.nn import functional as F
 
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.variants import (
+    BlockAttention,
+    FullAttention,
+    HashedAttention,
     Variant,
-    block_attention,
-    full_attention,
-    hashed_attention,
+    WindowAttention,
     use_attention,
-    window_attention,
 )
 
 TABLE = Path(__file__).with_suffix(".csv")
@@ -39,15 +39,15 @@ FIRST = 3  # after PAD, BOS and EOS
 
 # Each makes a variant from the seed that chance, where there is any, begins with.
 WAYS: dict[str, Callable[[int], Variant]] = {
-    "full": lambda _: full_attention(causal=False),
-    "window of 5": lambda _: window_attention(5, causal=False),
-    "window of 9": lambda _: window_attention(9, causal=False),
-    "near and random blocks": lambda seed: block_attention(
+    "full": lambda _: FullAttention(causal=False),
+    "window of 5": lambda _: WindowAttention(5, causal=False),
+    "window of 9": lambda _: WindowAttention(9, causal=False),
+    "near and random blocks": lambda seed: BlockAttention(
         4, 1, 0, 1, seed, causal=False
     ),
-    "near and global blocks": lambda _: block_attention(4, 1, 1, 0, causal=False),
-    "buckets, query is key": lambda seed: hashed_attention(8, 2, 4, seed, causal=False),
-    "buckets": lambda seed: hashed_attention(8, 2, 4, seed, causal=False),
+    "near and global blocks": lambda _: BlockAttention(4, 1, 1, 0, causal=False),
+    "buckets, query is key": lambda seed: HashedAttention(8, 2, 4, seed, causal=False),
+    "buckets": lambda seed: HashedAttention(8, 2, 4, seed, causal=False),
 }
 
 

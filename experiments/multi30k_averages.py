@@ -17,13 +17,14 @@ from tables import add, read
 from transformer_lib.checkpoint import average_weights, load_tensors, load_weights
 from transformer_lib.data.batching import token_batches
 from transformer_lib.data.multi30k import multi30k
-from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import evaluate
 from transformer_lib.training_run import STATE
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import encode_pairs, measure
 from transformer_lib.translation.translator import TOKENIZER
+from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.modern import ModernConfig
 
 AVERAGES = Path(__file__).resolve().parent / "multi30k/averages.csv"
 COUNTS = (1, 3, 5, 10)
@@ -35,7 +36,7 @@ def main(folders: list[str], averages: Path = AVERAGES) -> None:
     for folder in map(Path, folders):
         tensors, about = load_tensors(folder / STATE)
         tokenizer = Tokenizer.load(folder / TOKENIZER)
-        model = Transformer(TransformerConfig(**about["model"]))
+        model = build_model(plainest(ModernConfig(**about["model"])))
         translator = Translator(model, tokenizer)
         recent = [
             {

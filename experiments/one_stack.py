@@ -13,9 +13,9 @@ from torch.nn import functional as F
 from transformer_lib.data.batching import pad
 from transformer_lib.data.grammar import NOUNS, PREPOSITIONS, PRONOUNS, sentence_pairs
 from transformer_lib.masks import causal_mask, padding_mask
-from transformer_lib.model import TransformerConfig
 from transformer_lib.variants.encoder_alone import EncoderAlone
 from transformer_lib.variants.masked_tokens import hidden_loss, hide_tokens
+from transformer_lib.variants.modern import ModernConfig
 
 TABLE = Path(__file__).with_suffix(".csv")
 PAD, BOS, EOS, MASK = range(4)
@@ -70,7 +70,7 @@ def fit(
 
 
 def make_encoder(vocab_size: int) -> EncoderAlone:
-    config = TransformerConfig(
+    config = ModernConfig(
         src_vocab_size=vocab_size, tgt_vocab_size=None, d_model=64, num_heads=4,
         d_ff=128, num_layers=2, dropout=0.0, norm_first=True, max_len=24,
         tie_output=True,

@@ -25,9 +25,10 @@ from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.decoding import inference
 from transformer_lib.loss import label_smoothed_loss
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import Transformer
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import evaluate
+from transformer_lib.variants.modern import ModernConfig, ModernTransformer
 
 TABLE = Path(__file__).with_suffix(".csv")
 TOKENIZER = Path(__file__).resolve().parents[1] / "models/grammar-en-de/tokenizer.json"
@@ -81,7 +82,7 @@ def build(way: str, seed: int) -> Transformer:
     """Make the model as it is before it learns."""
     torch.manual_seed(seed)
     choices = SIZES | {"dropout": 0.0} | WAYS[way]
-    return Transformer(TransformerConfig.base(VOCABULARY, **choices))
+    return ModernTransformer(ModernConfig.base(VOCABULARY, **choices))
 
 
 def endless(seed: int) -> Iterator[Batch]:

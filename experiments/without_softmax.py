@@ -25,11 +25,11 @@ from transformer_lib.translation import Translator
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.run import measure
 from transformer_lib.variants import (
+    FullAttention,
+    LinearAttention,
+    NystromAttention,
+    PerformerAttention,
     Variant,
-    full_attention,
-    linear_attention,
-    nystrom_attention,
-    performer_attention,
     use_attention,
 )
 
@@ -44,21 +44,21 @@ FEATURES, LANDMARKS = 64, 8
 WIDTHS, LONGER = (8, 16, 32), (400, 1600)  # of a head; updates
 
 WAYS: dict[str, Variant] = {
-    "softmax": full_attention(causal=False),
-    "linear": linear_attention(causal=False),
-    "Performer": performer_attention(FEATURES, 77, causal=False),
-    "Nystrom": nystrom_attention(LANDMARKS),
+    "softmax": FullAttention(causal=False),
+    "linear": LinearAttention(causal=False),
+    "Performer": PerformerAttention(FEATURES, 77, causal=False),
+    "Nystrom": NystromAttention(LANDMARKS),
 }
 IN_GRAMMAR: dict[str, dict[str, Variant]] = {
     "softmax": {},
     "linear in both": {
-        "encoder": linear_attention(causal=False),
-        "decoder": linear_attention(causal=True),
+        "encoder": LinearAttention(causal=False),
+        "decoder": LinearAttention(causal=True),
     },
     "linear everywhere": {
-        "encoder": linear_attention(causal=False),
-        "decoder": linear_attention(causal=True),
-        "cross": linear_attention(causal=False),
+        "encoder": LinearAttention(causal=False),
+        "decoder": LinearAttention(causal=True),
+        "cross": LinearAttention(causal=False),
     },
 }
 

@@ -92,6 +92,22 @@ def double_precision_and_a_seed():
     torch.set_default_dtype(torch.float32)
 
 
+@pytest.fixture
+def heads(request):
+    """A query, a key and a value for an attention, of the module's sizes."""
+    sizes = request.module
+    rows = sizes.B, sizes.H, sizes.S
+    return tuple(torch.randn(*rows, d) for d in (sizes.D_K, sizes.D_K, sizes.D_V))
+
+
+@pytest.fixture
+def padding(request):
+    """A mask of keys: the first sentence begins late, the second one ends early."""
+    padding = torch.ones(request.module.B, 1, 1, request.module.S, dtype=torch.bool)
+    padding[0, ..., :5] = padding[1, ..., -4:] = False
+    return padding
+
+
 @pytest.fixture(scope="module")
 def one_thread():
     """Small tensors gain nothing from more, and a child that was forked has one."""

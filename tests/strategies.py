@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from transformer_lib.feed_forward import ACTIVATIONS
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.masks import padding_mask
+from transformer_lib.model import TransformerConfig
 from transformer_lib.positions import LAYOUTS
+from transformer_lib.variants.families import build_model
+from transformer_lib.variants.modern import ModernConfig
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -88,7 +91,8 @@ def configs(draw, has_source=None, least_width=2):
         d_k += 1
     while heads * d_k < least_width:
         d_k += 2
-    return TransformerConfig(
+    kind = ModernConfig if source is None else TransformerConfig
+    return kind(
         src_vocab_size=source,
         tgt_vocab_size=target,
         pad_id=draw(st.integers(0, min(source or target, target) - 1)),
@@ -112,7 +116,7 @@ def configs(draw, has_source=None, least_width=2):
 def models(draw, config=None):
     """A model in eval mode whose norms and biases do something."""
     config = draw(configs() if config is None else config)
-    model, generator = Transformer(config).eval(), draw(generators())
+    model, generator = build_model(config).eval(), draw(generators())
     with torch.no_grad():
         for parameter in model.parameters():
             # Embeddings are scaled by sqrt(d_model); the rest stays of order 1.
@@ -141,6 +145,18 @@ def models_and_sentences(draw, config=None):
         src = draw(sentences(config.src_vocab_size, config.pad_id, rows, shortest=0))
     tgt = draw(sentences(config.tgt_vocab_size, config.pad_id, rows))
     return model, src, tgt
+
+
+def logits_of(model, src, tgt):
+    """Run a model with a source, or one without (``src`` is None)."""
+    return model(tgt) if src is None else model(src, tgt)
+
+
+def source_of(model, src):
+    """What ``decode`` takes besides the target: a memory and its mask, or nothing."""
+    if src is None:
+        return ()
+    return model.encode(src), padding_mask(src, model.config.pad_id)
 
 
 # -- Damage ----------------------------------------------------------------------------

@@ -1,13 +1,13 @@
 """Any choices of other families together: one model, on all of its ways."""
 
-from dataclasses import replace
+from dataclasses import asdict
 from functools import partial
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import configs, examples, models_and_sentences
+from strategies import configs, examples, logits_of, models_and_sentences, source_of
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -15,19 +15,18 @@ from transformer_lib.checkpoint import load_model, save_model
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder, unknown
 from transformer_lib.inspection import record_attention
-from transformer_lib.masks import padding_mask
-from transformer_lib.model import Transformer
 from transformer_lib.variants import (
-    alibi_attention,
-    block_attention,
-    full_attention,
-    hashed_attention,
-    linear_attention,
-    performer_attention,
+    AlibiAttention,
+    BlockAttention,
+    FullAttention,
+    HashedAttention,
+    LinearAttention,
+    PerformerAttention,
+    WindowAttention,
     use_attention,
-    window_attention,
 )
-from transformer_lib.variants.choices import NORMS, POSITIONS
+from transformer_lib.variants.families import plainest
+from transformer_lib.variants.modern import NORMS, POSITIONS, ModernConfig
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
 same = {"rtol": 0, "atol": 1e-9}  # in float64, beside values of order 1
@@ -42,22 +41,24 @@ def families(draw, has_source=None):
     if positions in ("rotary", "interleaved") and width // heads % 2:
         width *= 2
     groups = [None, *(n for n in range(1, heads + 1) if heads % n == 0)]
-    return replace(
-        config,
-        d_model=width,
-        positions=positions,
-        num_key_heads=draw(st.sampled_from(groups)),
-        norm=draw(st.sampled_from(NORMS)),
-        gated=draw(st.booleans()),
-        scale_embeddings=draw(st.booleans()),
-        d_k=draw(st.sampled_from([None, 2, 6])),
-    )
+    choices = {
+        "d_model": width,
+        "positions": positions,
+        "num_key_heads": draw(st.sampled_from(groups)),
+        "norm": draw(st.sampled_from(NORMS)),
+        "gated": draw(st.booleans()),
+        "scale_embeddings": draw(st.booleans()),
+        "d_k": draw(st.sampled_from([None, 2, 6])),
+    }
+    return plainest(ModernConfig(**asdict(config) | choices))
 
 
-def step_by_step(model, memory, mask, tgt):
+def step_by_step(model, source, tgt):
     """The logits of a decoder that is given one token after another."""
     cache = model.new_cache()
-    steps = [model.decode(tgt[:, [t]], memory, mask, cache) for t in range(tgt.size(1))]
+    steps = [
+        model.decode(tgt[:, [t]], *source, cache=cache) for t in range(tgt.size(1))
+    ]
     return torch.cat(steps, dim=1)
 
 
@@ -65,29 +66,27 @@ def step_by_step(model, memory, mask, tgt):
 @given(models_and_sentences(families()), st.data())
 def test_nothing_looks_ahead_and_a_cache_changes_nothing(drawn, data):
     model, src, tgt = drawn
-    config, memory, mask = model.config, None, None
-    if src is not None:
-        memory, mask = model.encode(src), padding_mask(src, config.pad_id)
-    whole = model.decode(tgt, memory, mask)
+    config, source = model.config, source_of(model, src)
+    whole = model.decode(tgt, *source)
     assert whole.isfinite().all()
     at = data.draw(st.integers(0, tgt.size(1) - 1), "position")
     changed = tgt.clone()
     changed[:, at] = data.draw(st.integers(0, config.tgt_vocab_size - 1), "token")
-    after = model.decode(changed, memory, mask)
+    after = model.decode(changed, *source)
     assert_close(after[:, :at], whole[:, :at], **same)
     real = (tgt != config.pad_id).all(dim=1)  # a cache is never given padding
     if real.all():
-        assert_close(step_by_step(model, memory, mask, tgt), whole, **same)
+        assert_close(step_by_step(model, source, tgt), whole, **same)
 
 
 @examples(15, 1_000)
 @given(models_and_sentences(families(has_source=True)))
 def test_more_padding_and_a_recording_change_nothing(drawn):
     model, src, tgt = drawn
-    expected = model(src, tgt)
+    expected = logits_of(model, src, tgt)
     assert_close(model(F.pad(src, (0, 3), value=model.config.pad_id), tgt), expected)
     with record_attention(model) as maps:
-        assert_close(model(src, tgt), expected, **same)
+        assert_close(logits_of(model, src, tgt), expected, **same)
     assert len(maps) == 3 * model.config.num_layers
 
 
@@ -112,7 +111,7 @@ def test_a_file_brings_the_model_back(tmp_path_factory, drawn):
     path = tmp_path_factory.mktemp("models") / "model.safetensors"
     save_model(path, model)
     assert load_model(path).config == model.config
-    assert_close(load_model(path)(src, tgt), model(src, tgt))
+    assert_close(logits_of(load_model(path), src, tgt), logits_of(model, src, tgt))
 
 
 @examples(10, 500)
@@ -121,24 +120,23 @@ def test_a_window_as_wide_as_the_text_changes_nothing(drawn, width):
     model, src, tgt = drawn
     if model.config.positions == "alibi":
         return
-    expected = model(src, tgt)
-    window = window_attention(width, causal=True)
+    expected = logits_of(model, src, tgt)
+    window = WindowAttention(width, causal=True)
     with use_attention(model, decoder=window):
-        found = model(src, tgt)
+        found = logits_of(model, src, tgt)
     if width >= tgt.size(1):
         assert_close(found, expected, **same)
     assert_close(found[:, :width], expected[:, :width], **same)
-    assert isinstance(model, Transformer)
 
 
 KINDS = {
-    "alibi": alibi_attention,
-    "blocks": lambda heads, causal: block_attention(1, causal=causal),
-    "buckets": lambda heads, causal: hashed_attention(4, 2, 3, causal=causal),
-    "full": lambda heads, causal: full_attention(causal=causal),
-    "linear": lambda heads, causal: linear_attention(causal=causal),
-    "performer": lambda heads, causal: performer_attention(7, 1, causal=causal),
-    "window": lambda heads, causal: window_attention(2, causal=causal),
+    "alibi": AlibiAttention,
+    "blocks": lambda heads, causal: BlockAttention(1, causal=causal),
+    "buckets": lambda heads, causal: HashedAttention(4, 2, 3, causal=causal),
+    "full": lambda heads, causal: FullAttention(causal=causal),
+    "linear": lambda heads, causal: LinearAttention(causal=causal),
+    "performer": lambda heads, causal: PerformerAttention(7, 1, causal=causal),
+    "window": lambda heads, causal: WindowAttention(2, causal=causal),
 }
 
 
@@ -147,29 +145,28 @@ KINDS = {
 @given(models_and_sentences(families()))
 def test_with_any_variant_it_learns_and_is_recorded_and_cached(kind, drawn):
     model, src, tgt = drawn
-    config, memory, mask = model.config, None, None
+    config = model.config
     if config.positions == "alibi":  # which makes way for itself alone
         kind = "alibi"
     make = partial(KINDS[kind], config.num_heads)
     use_attention(model, decoder=make(causal=True))
     if src is not None:
         use_attention(model, encoder=make(causal=False))
-        use_attention(model, cross=full_attention(causal=False))
+        use_attention(model, cross=FullAttention(causal=False))
     model.train()
     if config.attention_dropout > 0 and not make(causal=True).drops:
         with pytest.raises(ValueError, match=r"dropout must be 0 with \w+"):
-            model(src, tgt)
+            logits_of(model, src, tgt)
         model.eval()
-    model(src, tgt).square().sum().backward()
+    logits_of(model, src, tgt).square().sum().backward()
     assert all(p.grad.isfinite().all() for p in model.parameters())
     model.eval()
     with torch.inference_mode():
-        whole = model(src, tgt)
+        whole = logits_of(model, src, tgt)
         with record_attention(model) as maps:
-            assert_close(model(src, tgt), whole, **same)
+            assert_close(logits_of(model, src, tgt), whole, **same)
         assert len(maps) == (1 if src is None else 3) * config.num_layers
-        if src is not None:
-            memory, mask = model.encode(src[:1]), padding_mask(src[:1], config.pad_id)
+        source = source_of(model, None if src is None else src[:1])
         first = tgt[:1, : (tgt[0] != config.pad_id).sum()]
-        steps = step_by_step(model, memory, mask, first)
+        steps = step_by_step(model, source, first)
         assert_close(steps, whole[:1, : first.size(1)], **same)

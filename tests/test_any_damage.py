@@ -131,7 +131,7 @@ def test_a_damaged_record_is_a_record_or_refused(whole, copy, damage):
     record = read(lambda: read_record(copy), copy / RECORD)
     translator = read(lambda: Translator.load(copy), copy / RECORD)
     if record is not None:
-        assert record.keys() >= {"corpus", "sentences_sha256"}
+        assert "corpus" in record
     if translator is not None:
         assert everything(translator) == everything(Translator.load(whole))
 

@@ -6,7 +6,15 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from strategies import SEEDS, configs, examples, models, models_and_sentences, sentences
+from strategies import (
+    SEEDS,
+    configs,
+    examples,
+    models,
+    models_and_sentences,
+    sentences,
+    source_of,
+)
 from torch.testing import assert_close
 
 from transformer_lib.cache import DecoderCache
@@ -18,7 +26,6 @@ from transformer_lib.decoding import (
     next_probabilities,
     sample,
 )
-from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
@@ -33,21 +40,19 @@ def test_step_by_step_the_logits_are_those_of_one_pass(given, data):
     model, src, tgt = given
     config = model.config
     tgt = tgt.where(tgt != config.pad_id, (config.pad_id + 1) % config.tgt_vocab_size)
-    memory = mask = None
-    if src is not None:
-        memory, mask = model.encode(src), padding_mask(src, config.pad_id)
-    expected = model.decode(tgt, memory, mask)
+    source = source_of(model, src)
+    expected = model.decode(tgt, *source)
     cache = DecoderCache(config.num_layers)
     for t in range(tgt.size(1)):
         assert cache.length == t
-        logits = model.decode(tgt[:, t : t + 1], memory, mask, cache)
+        logits = model.decode(tgt[:, t : t + 1], *source, cache=cache)
         assert_close(logits, expected[:, t : t + 1], **same)
         rows = st.lists(st.integers(0, len(tgt) - 1), min_size=1, max_size=4)
         if data.draw(st.booleans()):
             rows = torch.tensor(data.draw(rows, "rows"))
             cache.select(rows)
             tgt, expected = tgt[rows], expected[rows]
-            mask = None if mask is None else mask[rows]
+            source = source[:1] + tuple(mask[rows] for mask in source[1:])
 
 
 @st.composite

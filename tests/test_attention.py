@@ -191,22 +191,6 @@ def test_the_number_of_heads_does_not_change_the_number_of_parameters():
     assert sizes == {4 * D_MODEL**2 + 4 * D_MODEL}
 
 
-def test_heads_may_have_a_width_of_their_own():
-    torch.manual_seed(4)
-    layer = MultiHeadAttention(10, 3, d_k=7).double()
-    assert layer.w_k.weight.shape == (21, 10)
-    x, memory = torch.randn(2, 5, 10).double(), torch.randn(2, 4, 10).double()
-    q, k, v = (
-        w(y).unflatten(-1, (3, 7)).transpose(1, 2)
-        for w, y in ((layer.w_q, x), (layer.w_k, memory), (layer.w_v, memory))
-    )
-    heads, _ = scaled_dot_product_attention(q, k, v)
-    expected = layer.w_o(heads.transpose(1, 2).flatten(-2))
-    assert_close(layer(x, memory, memory), expected)
-    with pytest.raises(ValueError, match="d_k must be at least 1, got 0"):
-        MultiHeadAttention(10, 3, d_k=0)
-
-
 def test_d_model_must_be_divisible_by_the_heads():
     with pytest.raises(ValueError, match="divisible by num_heads, got 10 and 3"):
         MultiHeadAttention(10, 3)

@@ -4,12 +4,13 @@ import re
 
 import pytest
 import torch
+from layers import encoder_layer
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.data.shapes import SHAPES, random_clouds
-from transformer_lib.encoder import Encoder, EncoderLayer
+from transformer_lib.encoder import Encoder
 from transformer_lib.positions import PositionalEncoding
 from transformer_lib.variants.classifier import Classifier, mean_over_tokens
 from transformer_lib.variants.graphs import GraphAttention, edge_mask
@@ -27,7 +28,7 @@ def pictures():
 
 @pytest.fixture
 def encoder():
-    layers = [EncoderLayer(D_MODEL, H, 13, norm_first=True) for _ in range(2)]
+    layers = [encoder_layer(D_MODEL, H, 13, norm_first=True) for _ in range(2)]
     return Encoder(layers, nn.LayerNorm(D_MODEL)).eval()
 
 

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -9,6 +9,8 @@ from transformer_lib.cache import CrossAttentionCache, DecoderCache, SelfAttenti
 from transformer_lib.inspection.recording import record_attention
 from transformer_lib.masks import causal_mask, padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.variants.decoder_alone import DecoderAlone
+from transformer_lib.variants.modern import ModernConfig
 
 B, H, T, S, D_MODEL, PAD = 2, 3, 5, 7, 12, 0
 CONFIG = TransformerConfig(
@@ -127,10 +129,11 @@ def test_the_model_step_by_step_equals_one_pass(src, tgt, norm_first, positions)
 
 
 def test_a_decoder_alone_has_only_its_own_past_to_keep(tgt):
-    model = Transformer(replace(CONFIG, src_vocab_size=None)).eval()
+    config = ModernConfig(**asdict(CONFIG) | {"src_vocab_size": None})
+    model = DecoderAlone(config).eval()
     cache = DecoderCache(CONFIG.num_layers)
     steps = [model.decode(token, cache=cache) for token in tgt.split(1, dim=1)]
-    assert_close(torch.cat(steps, dim=1), model(None, tgt))
+    assert_close(torch.cat(steps, dim=1), model(tgt))
     cache.select(torch.tensor([1]))
     assert cache.layers[0][0].k.size(0) == 1
 

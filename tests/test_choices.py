@@ -1,6 +1,6 @@
 """What a config may choose besides the paper: in the whole model, and on its ways."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,32 +10,32 @@ from torch.testing import assert_close
 
 from transformer_lib.checkpoint import (
     load_model,
-    load_tensors,
     save_model,
-    save_tensors,
 )
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.inspection import record_attention
 from transformer_lib.javascript.weights import to_script
 from transformer_lib.masks import padding_mask
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import Transformer
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import MODEL_CHOICES, require_choices
 from transformer_lib.variants import (
-    alibi_attention,
-    full_attention,
+    AlibiAttention,
+    FullAttention,
+    WindowAttention,
     use_attention,
-    window_attention,
 )
-from transformer_lib.variants.choices import POSITIONS
+from transformer_lib.variants.decoder_alone import DecoderAlone
+from transformer_lib.variants.families import build_model, plainest
 from transformer_lib.variants.grouped import GroupedAttention
+from transformer_lib.variants.modern import POSITIONS, ModernConfig
 from transformer_lib.variants.norm import RMSNorm
 
 B, T, S, PAD = 2, 7, 11, 0
 IDS = {"bos_id": 1, "eos_id": 2}
-CONFIG = TransformerConfig(
+CONFIG = ModernConfig(
     src_vocab_size=13,
     tgt_vocab_size=17,
     d_model=24,
@@ -60,12 +60,6 @@ CHOICES = {
     "unscaled": ({"scale_embeddings": False}, None),
     "none": ({"positions": "none"}, None),
 }
-OLD = {
-    "norm",
-    "gated",
-    "num_key_heads",
-    "scale_embeddings",
-}  # fields that older files do not have
 
 
 @pytest.fixture(params=CHOICES)
@@ -80,7 +74,7 @@ def config(choice):
 
 @pytest.fixture(params=[False, True])
 def model(request, config):
-    model = Transformer(replace(config, norm_first=request.param)).eval()
+    model = build_model(replace(config, norm_first=request.param)).eval()
     for parameter in model.parameters():
         if parameter.dim() == 1:  # norms and biases do something
             nn.init.normal_(parameter, std=0.5)
@@ -99,10 +93,10 @@ def tokens():
 
 def test_without_a_choice_the_model_is_that_of_the_paper():
     torch.manual_seed(1)
-    before = Transformer(CONFIG)
+    before = build_model(CONFIG)
     torch.manual_seed(1)
-    chosen = {name: asdict(CONFIG)[name] for name in asdict(CONFIG) if name not in OLD}
-    after = Transformer(TransformerConfig(**chosen))
+    after = build_model(plainest(CONFIG))
+    assert type(after) is Transformer
     kinds = {type(module).__module__ for module in after.modules()}
     assert not [kind for kind in kinds if kind.startswith("transformer_lib.variants")]
     for ours, theirs in zip(before.parameters(), after.parameters(), strict=True):
@@ -113,7 +107,7 @@ def test_the_choice_changes_what_the_model_computes(choice, tokens):
     found = []
     for config in (CONFIG, replace(CONFIG, **choice[0])):
         torch.manual_seed(3)
-        found.append(Transformer(config).eval()(*tokens))
+        found.append(build_model(config).eval()(*tokens))
     assert not torch.allclose(*found)
 
 
@@ -143,7 +137,7 @@ def test_with_and_without_a_cache_it_writes_the_same(model, tokens):
 
 
 def test_every_weight_learns(config, tokens):
-    model = Transformer(config).train()
+    model = build_model(config).train()
     optimizer, losses = torch.optim.Adam(model.parameters(), lr=1e-2), []
     for _ in range(8):
         logits = model(*tokens)
@@ -158,10 +152,10 @@ def test_every_weight_learns(config, tokens):
 
 
 def test_a_decoder_alone_takes_the_choice_as_well(config, tokens):
-    alone = Transformer(replace(config, src_vocab_size=None)).eval()
+    alone = DecoderAlone(replace(config, src_vocab_size=None)).eval()
     cache = alone.new_cache()
     steps = [alone.decode(tokens[1][:, [t]], cache=cache) for t in range(T)]
-    assert_close(torch.cat(steps, dim=1), alone(None, tokens[1]))
+    assert_close(torch.cat(steps, dim=1), alone(tokens[1]))
 
 
 # -- On its ways -----------------------------------------------------------------------
@@ -173,15 +167,19 @@ def test_a_file_brings_the_choice_along(model, tokens, tmp_path):
     assert_close(load_model(tmp_path / "model.safetensors")(*tokens), model(*tokens))
 
 
-def test_a_file_from_before_the_choices_is_a_model_of_the_paper(tokens, tmp_path):
-    model, path = Transformer(CONFIG).eval(), tmp_path / "model.safetensors"
+def test_a_file_without_a_choice_is_a_model_of_the_paper(tokens, tmp_path):
+    model, path = build_model(CONFIG).eval(), tmp_path / "model.safetensors"
     save_model(path, model)
-    weights, about = load_tensors(path)
-    for name in OLD:
-        del about["config"][name]
-    save_tensors(path, weights, about)
-    assert load_model(path).config == CONFIG
+    assert load_model(path).config == plainest(CONFIG)
+    assert type(load_model(path)) is Transformer
     assert_close(load_model(path)(*tokens), model(*tokens))
+
+
+def test_only_a_config_with_a_choice_since_2017_stays_as_it_is(config):
+    assert plainest(config) is config
+    for half in ({"src_vocab_size": None}, {"tgt_vocab_size": None}):
+        alone = replace(CONFIG, **half)
+        assert plainest(alone) is alone
 
 
 def test_the_fast_decoder_writes_the_same_or_refuses_it_by_name(model, tokens, choice):
@@ -198,9 +196,12 @@ def test_the_javascript_refuses_it_by_name(choice):
     tokenizer = Tokenizer.train(["ein kleiner hund", "a small dog"], 260)
     size = {"src_vocab_size": tokenizer.vocab_size}
     size |= {"tgt_vocab_size": tokenizer.vocab_size, "d_ff": 20}
-    model = Transformer(replace(CONFIG, **size, **choice[0])).eval()
+    model = build_model(replace(CONFIG, **size, **choice[0])).eval()
     name, value = next(iter(choice[0].items()))
-    with pytest.raises(ValueError, match=rf"{name}.*{value!r}"):
+    parts = {"norm": "RMSNorm", "gated": "GatedFeedForward"}
+    parts |= {"num_key_heads": "GroupedAttention"}
+    part = f"got a {parts[name]} as" if name in parts else rf"{name}.*{value!r}"
+    with pytest.raises(ValueError, match=part):
         to_script(Translator(model, tokenizer))
 
 
@@ -214,9 +215,8 @@ def test_the_command_takes_the_choice(choice):
 
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_every_norm_is_replaced(norm_first):
-    model = Transformer(
-        replace(CONFIG, norm="rms", norm_first=norm_first, norm_eps=0.1)
-    )
+    config = replace(CONFIG, norm="rms", norm_first=norm_first, norm_eps=0.1)
+    model = build_model(config)
     norms = [m for m in model.modules() if isinstance(m, RMSNorm)]
     assert not [m for m in model.modules() if isinstance(m, nn.LayerNorm)]
     assert len(norms) == 2 * 2 + 2 * 3 + 2 * norm_first
@@ -226,7 +226,7 @@ def test_every_norm_is_replaced(norm_first):
 def test_a_cache_of_two_groups_is_a_third_of_that_of_six_heads(tokens):
     sizes = []
     for config in (CONFIG, replace(CONFIG, num_key_heads=2)):
-        model = Transformer(config).eval()
+        model = build_model(config).eval()
         cache, src = model.new_cache(), tokens[0]
         mask = padding_mask(src, PAD)
         model.decode(tokens[1][:, :1], model.encode(src), mask, cache)
@@ -236,13 +236,13 @@ def test_a_cache_of_two_groups_is_a_third_of_that_of_six_heads(tokens):
 
 
 def test_with_as_many_groups_as_heads_the_model_is_the_papers():
-    model = Transformer(replace(CONFIG, num_key_heads=6))
+    model = build_model(replace(CONFIG, num_key_heads=6))
     assert not [m for m in model.modules() if isinstance(m, GroupedAttention)]
 
 
 def test_embeddings_without_a_scale_are_the_rows_of_the_table(tokens):
     for scale in (True, False):
-        model = Transformer(replace(CONFIG, scale_embeddings=scale, num_heads=4))
+        model = build_model(replace(CONFIG, scale_embeddings=scale, num_heads=4))
         for embedding, ids in zip(
             (model.src_embedding, model.tgt_embedding), tokens, strict=True
         ):
@@ -252,14 +252,14 @@ def test_embeddings_without_a_scale_are_the_rows_of_the_table(tokens):
 
 
 def test_without_positions_the_encoder_knows_no_order(tokens):
-    model = Transformer(replace(CONFIG, positions="none")).eval()
+    model = build_model(replace(CONFIG, positions="none")).eval()
     src, order = tokens[0][:1], torch.randperm(S)
     assert_close(model.encode(src[:, order]), model.encode(src)[:, order])
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
 def test_positions_in_attention_tell_the_order_but_not_the_place(tokens, positions):
-    model = Transformer(replace(CONFIG, positions=positions, max_len=20)).eval()
+    model = build_model(replace(CONFIG, positions=positions, max_len=20)).eval()
     src = tokens[0][:1]
     order = torch.tensor([3, 0, 1, 2, *range(4, S)])
     assert not torch.allclose(model.encode(src[:, order]), model.encode(src)[:, order])
@@ -270,27 +270,27 @@ def test_positions_in_attention_tell_the_order_but_not_the_place(tokens, positio
 def test_penalties_to_both_sides_cannot_tell_a_sentence_from_its_mirror_image(tokens):
     src = tokens[0][:1]
     for positions, mirrored in (("alibi", True), ("rotary", False)):
-        model = Transformer(replace(CONFIG, positions=positions)).eval()
+        model = build_model(replace(CONFIG, positions=positions)).eval()
         back = model.encode(src.flip(1)).flip(1)
         assert torch.allclose(back, model.encode(src)) == mirrored
 
 
 def test_penalties_are_recorded_and_are_not_replaced_by_what_tells_no_positions(tokens):
-    model = Transformer(replace(CONFIG, positions="alibi")).eval()
+    model = build_model(replace(CONFIG, positions="alibi")).eval()
     expected = model(*tokens)
     with record_attention(model) as maps:
         assert_close(model(*tokens), expected)
     assert maps["decoder.layers.1.self_attention"].shape == (B, 6, T, T)
-    with pytest.raises(ValueError, match=r"got alibi_attention\(6, causal=True\)"):
-        use_attention(model, decoder=window_attention(3, causal=True))
-    use_attention(model, decoder=alibi_attention(6, causal=True))
-    use_attention(model, cross=full_attention(causal=False))
+    with pytest.raises(ValueError, match=r"got AlibiAttention\(.*=6\)"):
+        use_attention(model, decoder=WindowAttention(3, causal=True))
+    use_attention(model, decoder=AlibiAttention(6, causal=True))
+    use_attention(model, cross=FullAttention(causal=False))
     assert_close(model(*tokens), expected)
 
 
 def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
     for positions in POSITIONS:
-        model = Transformer(replace(CONFIG, positions=positions)).eval()
+        model = build_model(replace(CONFIG, positions=positions)).eval()
         with pytest.raises(ValueError, match="at most max_len long, got 15 and 14"):
             model(torch.full((1, 15), 3), tokens[1])
 
@@ -307,4 +307,4 @@ def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
 )
 def test_an_unknown_choice_is_refused_with_its_value(changes, message):
     with pytest.raises(ValueError, match=message):
-        Transformer(replace(CONFIG, **changes))
+        build_model(replace(CONFIG, **changes))

@@ -1,12 +1,12 @@
 import pytest
 import torch
+from layers import decoder_layer
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from torch_weights import copy_layer
 
-from transformer_lib.decoder import Decoder, DecoderLayer
-from transformer_lib.encoder import EncoderLayer
+from transformer_lib.decoder import Decoder
 from transformer_lib.masks import causal_mask
 
 B, H, T, S, D_MODEL, D_FF, N = 2, 3, 5, 7, 15, 11, 3
@@ -19,7 +19,7 @@ def norm_first(request):
 
 @pytest.fixture
 def layer(norm_first):
-    return DecoderLayer(D_MODEL, H, D_FF, norm_first=norm_first).eval()
+    return decoder_layer(D_MODEL, H, D_FF, norm_first=norm_first).eval()
 
 
 @pytest.fixture
@@ -53,15 +53,8 @@ def test_a_layer_agrees_with_torchs(layer, x, memory, memory_mask, norm_first):
     assert_close(layer(x, memory, causal_mask(T), memory_mask), expected)
 
 
-def test_without_cross_attention_it_is_an_encoder_layer_with_a_causal_mask(x):
-    decoder = DecoderLayer(D_MODEL, H, D_FF, cross_attention=False).eval()
-    encoder = EncoderLayer(D_MODEL, H, D_FF).eval()
-    encoder.load_state_dict(decoder.state_dict())
-    assert_close(decoder(x, mask=causal_mask(T)), encoder(x, causal_mask(T)))
-
-
 def test_a_stack_gives_every_layer_the_same_memory(x, memory, memory_mask):
-    layers = [DecoderLayer(D_MODEL, H, D_FF).eval() for _ in range(N)]
+    layers = [decoder_layer(D_MODEL, H, D_FF).eval() for _ in range(N)]
     norm = nn.LayerNorm(D_MODEL)
     nn.init.normal_(norm.weight)
     expected = x
@@ -87,16 +80,8 @@ def test_padding_in_the_source_is_inert(layer, x, memory, memory_mask):
     assert_close(layer(x, memory, causal_mask(T), memory_mask), before)
 
 
-def test_memory_must_come_with_cross_attention_and_only_then(layer, x, memory):
-    with pytest.raises(ValueError, match="given with cross-attention, got None"):
-        layer(x)
-    layer = DecoderLayer(D_MODEL, H, D_FF, cross_attention=False)
-    with pytest.raises(ValueError, match=r"without cross-attention, got \(2, 7, 15\)"):
-        layer(x, memory)
-
-
 def test_the_options_reach_the_pieces():
-    layer = DecoderLayer(
+    layer = decoder_layer(
         D_MODEL,
         H,
         D_FF,
@@ -124,7 +109,7 @@ def test_the_options_reach_the_pieces():
 
 
 def test_the_defaults_are_the_papers():
-    layer = DecoderLayer(D_MODEL, H, D_FF)
+    layer = decoder_layer(D_MODEL, H, D_FF)
     for residual in (layer.self_attention_residual, layer.cross_attention_residual):
         assert (residual.dropout.p, residual.norm_first) == (0.1, False)
     for attention in (layer.self_attention, layer.cross_attention):

@@ -1,10 +1,7 @@
 import math
 import re
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
+from dataclasses import asdict, replace
 from itertools import product
-from threading import Event
 
 import pytest
 import torch
@@ -16,15 +13,15 @@ from transformer_lib.decoding import (
     beam_search,
     extend,
     greedy_decode,
-    inference,
     length_limits,
     length_penalty,
     next_probabilities,
     sample,
 )
-from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.variants.decoder_alone import DecoderAlone
+from transformer_lib.variants.modern import ModernConfig
 
 B, S, PAD, BOS, EOS = 5, 7, 0, 1, 2
 SRC, TGT, MAX_LEN = 19, 11, 61
@@ -168,30 +165,6 @@ def test_the_model_decodes_without_dropout_and_keeps_its_mode(model, src):
     assert [module.training for module in model.modules()] == before
 
 
-@pytest.mark.parametrize("other_one", [lambda model: model, FastDecoder])
-def test_threads_may_decode_at_a_time_and_the_last_one_restores_the_mode(
-    model, src, other_one
-):
-    model.train()
-    decoding, go_on = Event(), Event()
-
-    def wait(step):
-        decoding.set()
-        go_on.wait(60)
-        seen.append(model.training)
-
-    seen = []
-    with ThreadPoolExecutor() as pool:
-        with inference(model):
-            search = partial(beam_search, **IDS, max_len=2, on_step=wait)
-            other = pool.submit(search, other_one(model), src)
-            decoding.wait(60)
-        go_on.set()
-        other.result()
-    assert seen == [False, False]
-    assert all(module.training for module in model.modules())
-
-
 @pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])
 def test_however_it_decodes_dropout_and_gradients_are_off(model, src, decode):
     seen = set()
@@ -220,8 +193,9 @@ def test_impossible_limits_and_models_are_refused(model, src):
         greedy_decode(model, src, **IDS, max_len=0)
     with pytest.raises(ValueError, match="at most the model's, got 62 and 61"):
         greedy_decode(model, src, **IDS, max_len=MAX_LEN + 1)
-    with pytest.raises(ValueError, match=r"src must be None, got .*: decoder-only"):
-        greedy_decode(Transformer(replace(CONFIG, src_vocab_size=None)), src, **IDS)
+    alone = DecoderAlone(ModernConfig(**asdict(CONFIG) | {"src_vocab_size": None}))
+    with pytest.raises(AttributeError, match=r"'DecoderAlone' .* no attribute 'encode"):
+        greedy_decode(alone, src, **IDS)
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])

@@ -168,8 +168,3 @@ def test_pairs_come_in_order_and_empty_translations_are_left_out():
     assert pairs == [("a b", "A B"), ("c", "C")]
     assert speaker.asked == [3]
     assert teacher_pairs(speaker, []) == []
-
-
-def test_a_beam_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="beam must be at least 1, got 0"):
-        teacher_pairs(Speaker(), ["a"], beam=0)

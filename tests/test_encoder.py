@@ -1,11 +1,12 @@
 import pytest
 import torch
+from layers import encoder_layer
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from torch_weights import THEIRS, copy_layer
 
-from transformer_lib.encoder import Encoder, EncoderLayer
+from transformer_lib.encoder import Encoder
 
 B, H, S, D_MODEL, D_FF, N = 2, 3, 7, 15, 11, 5
 
@@ -17,7 +18,7 @@ def norm_first(request):
 
 @pytest.fixture
 def layer(norm_first):
-    return EncoderLayer(D_MODEL, H, D_FF, norm_first=norm_first).eval()
+    return encoder_layer(D_MODEL, H, D_FF, norm_first=norm_first).eval()
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_a_layer_agrees_with_torchs(layer, mask, norm_first):
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "silu"])
 def test_a_layer_with_another_activation_agrees_with_torchs(activation):
-    layer = EncoderLayer(D_MODEL, H, D_FF, activation=activation).eval()
+    layer = encoder_layer(D_MODEL, H, D_FF, activation=activation).eval()
     twin = nn.TransformerEncoderLayer(
         D_MODEL, H, D_FF, dropout=0.0, activation=THEIRS[activation], batch_first=True
     )
@@ -54,7 +55,7 @@ def test_a_layer_with_another_activation_agrees_with_torchs(activation):
 
 
 def test_a_stack_runs_its_layers_in_order_and_its_norm_last(mask):
-    layers = [EncoderLayer(D_MODEL, H, D_FF).eval() for _ in range(N)]
+    layers = [encoder_layer(D_MODEL, H, D_FF).eval() for _ in range(N)]
     norm = nn.LayerNorm(D_MODEL)
     nn.init.normal_(norm.weight)
     x = torch.randn(B, S, D_MODEL)
@@ -82,7 +83,7 @@ def test_every_position_sees_every_other(layer):
 
 
 def test_the_options_reach_the_pieces():
-    layer = EncoderLayer(
+    layer = encoder_layer(
         D_MODEL,
         H,
         D_FF,
@@ -105,7 +106,7 @@ def test_the_options_reach_the_pieces():
 
 
 def test_the_defaults_are_the_papers():
-    layer = EncoderLayer(D_MODEL, H, D_FF)
+    layer = encoder_layer(D_MODEL, H, D_FF)
     for residual in (layer.self_attention_residual, layer.feed_forward_residual):
         assert (residual.dropout.p, residual.norm_first) == (0.1, False)
     assert layer.self_attention.dropout == layer.feed_forward.dropout.p == 0

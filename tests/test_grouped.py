@@ -3,11 +3,11 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.attention import MultiHeadAttention
+from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from transformer_lib.cache import CrossAttentionCache, SelfAttentionCache
 from transformer_lib.inspection import record_attention
 from transformer_lib.masks import causal_mask
-from transformer_lib.variants.grouped import GroupedAttention
+from transformer_lib.variants.grouped import GroupedAttention, SizedAttention
 
 B, H, G, T, S, WIDTH, D_K = 2, 6, 3, 5, 7, 30, 5
 
@@ -76,3 +76,19 @@ def test_bad_input_is_refused_with_its_values():
         GroupedAttention(WIDTH, H, 4)
     with pytest.raises(ValueError, match="divisible by num_heads, got 30 and 4"):
         GroupedAttention(WIDTH, 4, 2)
+
+
+def test_heads_may_have_a_width_of_their_own():
+    torch.manual_seed(4)
+    layer = SizedAttention(10, 3, d_k=7).double()
+    assert layer.w_k.weight.shape == (21, 10)
+    x, memory = torch.randn(2, 5, 10).double(), torch.randn(2, 4, 10).double()
+    q, k, v = (
+        w(y).unflatten(-1, (3, 7)).transpose(1, 2)
+        for w, y in ((layer.w_q, x), (layer.w_k, memory), (layer.w_v, memory))
+    )
+    heads, _ = scaled_dot_product_attention(q, k, v)
+    expected = layer.w_o(heads.transpose(1, 2).flatten(-2))
+    assert_close(layer(x, memory, memory), expected)
+    with pytest.raises(ValueError, match="d_k must be at least 1, got 0"):
+        SizedAttention(10, 3, d_k=0)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 from book_files import ROOT
+from torch import nn
 
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.data.multi30k import multi30k
@@ -23,11 +24,13 @@ from transformer_lib.javascript.weights import (
     to_script,
     write_script,
 )
-from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.pruning import remove_heads
 from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
+from transformer_lib.variants import FullAttention, use_attention
+from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.modern import ModernConfig
 
 MODEL = ROOT / "models/multi30k-en-de"
 MEGABYTES_OVER_THE_WIRE = 3
@@ -103,8 +106,7 @@ def test_what_is_no_script_of_ours_is_refused():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"positions": "learned"}, "got src_vocab_size 300 and 'learned'"),
-        ({"src_vocab_size": None}, "got src_vocab_size None"),
+        ({"positions": "learned"}, "positions must be interleaved, got 'learned'"),
         ({"d_ff": 10}, "divisible by 4, got 8 and 10"),
         ({"d_k": 3}, "num_heads * d_k must be divisible by 4, got 6"),
         (
@@ -117,6 +119,24 @@ def test_what_is_no_script_of_ours_is_refused():
 def test_a_model_that_the_javascript_does_not_know_is_refused(changes, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         to_script(small_translator(**changes))
+
+
+def test_a_model_with_a_part_that_the_javascript_does_not_know_is_refused():
+    translator = small_translator()
+    layer = translator.model.encoder.layers[1]
+    full = FullAttention(causal=False)
+    with (
+        use_attention(translator.model, encoder=full),
+        pytest.raises(ValueError, match=r"another attention at encoder.layers.0.self"),
+    ):
+        to_script(translator)
+    hook = layer.register_forward_hook(print)
+    with pytest.raises(ValueError, match=r"got a hook at encoder.layers.1$"):
+        to_script(translator)
+    hook.remove()
+    layer.feed_forward = nn.Identity()
+    with pytest.raises(ValueError, match=r"a Identity as encoder.layers.1.feed_f"):
+        to_script(translator)
 
 
 def test_a_model_that_its_configuration_does_not_describe_is_refused():
@@ -157,7 +177,7 @@ def test_a_start_that_is_not_that_of_one_line_is_refused(start):
 
 
 def small_translator(**changes):
-    config = TransformerConfig(
+    config = ModernConfig(
         src_vocab_size=300,
         tgt_vocab_size=300,
         d_model=8,
@@ -167,7 +187,7 @@ def small_translator(**changes):
         max_len=32,
     )
     texts = [text for pair in sentence_pairs(50, 0) for text in pair]
-    model = Transformer(replace(config, **changes))
+    model = build_model(plainest(replace(config, **changes)))
     for parameter in model.parameters():  # norms and biases that do something
         torch.nn.init.normal_(parameter, std=0.5)
     return Translator(model, Tokenizer.train(texts, 300))

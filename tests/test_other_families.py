@@ -4,9 +4,11 @@ Those are built from a configuration, offline, with random weights.
 """
 
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers import (
@@ -25,9 +27,11 @@ from transformers import (
 )
 
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.variants import Variant, use_attention, window_attention
+from transformer_lib.variants import Variant, WindowAttention, use_attention
+from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.encoder_alone import EncoderAlone
 from transformer_lib.variants.full import past
+from transformer_lib.variants.modern import ModernConfig, ModernTransformer
 
 VOCAB, D_MODEL, HEADS, D_FF, LAYERS, MAX_LEN, PAD = 31, 24, 4, 40, 2, 19, 0
 EPS = 0.01  # large, or another would hide in the bounds
@@ -37,7 +41,7 @@ as_float32 = {"rtol": 1e-5, "atol": 1e-5}  # theirs computes some of it in float
 
 def sizes(**choices):
     """A model without dropout; a decoder alone, pre-norm, if not told otherwise."""
-    return TransformerConfig(
+    return ModernConfig(
         **{
             "src_vocab_size": None,
             "tgt_vocab_size": VOCAB,
@@ -117,7 +121,7 @@ def like_llama(model, config, **choices):
             )
         )
     )
-    ours = Transformer(
+    ours = DecoderAlone(
         sizes(
             norm="rms",
             gated=True,
@@ -168,7 +172,7 @@ def test_with_a_window_besides_they_compute_what_mistral_computes(width):
         head_dim=10,
         sliding_window=width,
     )
-    use_attention(ours, decoder=window_attention(width, causal=True))
+    use_attention(ours, decoder=WindowAttention(width, causal=True))
     ids = random_ids()
     with torch.inference_mode():
         # Norm and angles as in Llama.
@@ -189,7 +193,7 @@ def test_the_choices_of_gpt_2_compute_what_gpt_2_computes():
     )
     theirs, given = at_random(GPT2LMHeadModel(config))
     choices = sizes(activation="gelu_tanh", positions="learned", tie_output=True)
-    ours = Transformer(choices).eval()
+    ours = DecoderAlone(choices).eval()
     weights = {
         "tgt_embedding.table.weight": given["transformer.wte.weight"],
         "tgt_positions.table": given["transformer.wpe.weight"],
@@ -271,16 +275,17 @@ def test_behind_its_first_norm_bert_is_our_encoder_alone():
 # -- Both ------------------------------------------------------------------------------
 
 
-def relative_attention(bias, causal):
+@dataclass(frozen=True)
+class RelativeAttention(Variant):
     """T5's: what is learned for each distance and head is added to the scores."""
 
-    def attend(query, key, value, padding, dropout):
-        t, s = query.size(2), key.size(2)
-        mask = past(query, key, padding) if causal else padding
-        added = bias[:, :, s - t : s, :s].masked_fill(~mask, -math.inf)
-        return F.scaled_dot_product_attention(query, key, value, added, dropout)
+    bias: Tensor
 
-    return Variant(name="relative_attention", causal=causal, compute=attend)
+    def compute(self, query, key, value, padding, dropout):
+        t, s = query.size(2), key.size(2)
+        mask = past(query, key, padding) if self.causal else padding
+        added = self.bias[:, :, s - t : s, :s].masked_fill(~mask, -math.inf)
+        return F.scaled_dot_product_attention(query, key, value, added, dropout)
 
 
 def t5_pieces(*kinds):
@@ -326,7 +331,7 @@ def test_the_choices_of_t5_with_its_distances_compute_what_t5_computes(scaled):
         share_embeddings=True,
         tie_output=True,
     )
-    ours = Transformer(choices).eval()
+    ours = ModernTransformer(choices).eval()
     weights = {
         "src_embedding.table.weight": given["shared.weight"],
         "encoder.norm.weight": given["encoder.final_layer_norm.weight"],
@@ -345,7 +350,7 @@ def test_the_choices_of_t5_with_its_distances_compute_what_t5_computes(scaled):
     for stack in ("encoder", "decoder"):  # the first layer's distances are for all
         attention = getattr(theirs, stack).block[0].layer[0].SelfAttention
         bias = attention.compute_bias(MAX_LEN, MAX_LEN).detach()
-        variant = relative_attention(bias, causal=stack == "decoder")
+        variant = RelativeAttention(bias, causal=stack == "decoder")
         use_attention(ours, **{stack: variant})
     src, tgt = padded_ids(), random_ids()
     with torch.inference_mode():

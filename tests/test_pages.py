@@ -67,24 +67,28 @@ CORE = [
     "variants.alibi",
     "variants.grouped",
     "variants.unplaced",
-    "variants.choices",
+    "variants.modern",
 ]
 # What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
 # the lines of another listing (GroupedAttention.forward: the rotary one's, unturned).
 PLAIN = {
-    "transformer_lib.fast_decoder": ("replaced",),
+    "transformer_lib.variants.window": ("WindowAttention.__post_init__",),
+    "transformer_lib.variants.blocks": ("BlockAttention.__post_init__",),
     "transformer_lib.variants.linear": (
+        "LinearAttention.weigh",
         "elu_features",
         "not_zero",
-        "weigh_by_features",
         "without_hidden",
     ),
-    "transformer_lib.variants.nystrom": ("nystrom_attention", "weigh_by_landmarks"),
-    "transformer_lib.variants.performer": ("performer_attention",),
-    "transformer_lib.variants.encoder_alone": (
-        "EncoderAlone.decode",
-        "EncoderAlone.new_cache",
+    "transformer_lib.variants.nystrom": (
+        "NystromAttention.__post_init__",
+        "NystromAttention.weigh",
     ),
+    "transformer_lib.variants.performer": (
+        "PerformerAttention.__post_init__",
+        "PerformerAttention.features",
+    ),
+    "transformer_lib.variants.decoder_alone": ("DecoderAlone.new_cache",),
     "transformer_lib.full_training": (
         "FullConfig.__post_init__",
         "full_train",
@@ -116,10 +120,10 @@ PLAIN = {
         "training_operations",
     ),
     "transformer_lib.variants.hashed": (
+        "HashedAttention.__post_init__",
+        "HashedAttention.mask",
         "are_near",
-        "hashed_mask",
         "reordered",
-        "weigh_in_buckets",
     ),
     "transformer_lib.variants.norm": ("RMSNorm.__init__",),
     "transformer_lib.variants.gated": ("GatedFeedForward.__init__",),
@@ -128,16 +132,18 @@ PLAIN = {
         "RotaryAttention._rows",
     ),
     "transformer_lib.variants.alibi": (
-        "alibi_attention",
-        "attend_with_penalty",
-        "weigh_with_penalty",
+        "AlibiAttention.__post_init__",
+        "AlibiAttention.compute",
+        "AlibiAttention.weigh",
     ),
-    "transformer_lib.variants.grouped": ("GroupedAttention.forward",),
+    "transformer_lib.variants.grouped": (
+        "GroupedAttention.forward",
+        "SizedAttention.__init__",
+    ),
     "transformer_lib.variants.unplaced": ("Unplaced.__init__", "Unplaced.forward"),
-    "transformer_lib.variants.choices": (
-        "fit_attention",
-        "fit_choices",
-        "position_layer",
+    "transformer_lib.variants.modern": (
+        "ModernConfig.__post_init__",
+        "ModernParts.target_mask",
     ),
 }
 WIDE, NARROW = 1400, 400

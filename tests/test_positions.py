@@ -102,7 +102,7 @@ def test_an_odd_width_cannot_be_interleaved():
 
 
 def test_unknown_layouts_and_impossible_sizes_are_refused():
-    with pytest.raises(ValueError, match=r"layout must be .*, got 'rotary'"):
+    with pytest.raises(ValueError, match=r"layout must be one of .*, got rotary"):
         PositionalEncoding(D_MODEL, MAX_LEN, "rotary")
     with pytest.raises(ValueError, match="max_len must be at least 0, got -1"):
         sinusoidal_table(-1, D_MODEL)

@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import pytest
 import torch
+from layers import encoder_layer
 from torch import nn
 from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
-from transformer_lib.encoder import Encoder, EncoderLayer
+from transformer_lib.encoder import Encoder
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import (
     PRECISIONS,
@@ -181,7 +182,7 @@ def test_checkpointing_changes_no_bit_with_dropout_too(src_vocab_size, precision
 
 
 def test_it_does_what_torchs_checkpoint_does_to_each_layer():
-    layers = [EncoderLayer(4, 2, 5, dropout=0.2) for _ in range(3)]
+    layers = [encoder_layer(4, 2, 5, dropout=0.2) for _ in range(3)]
     x = torch.randn(2, 3, 4, requires_grad=True)
     torch.manual_seed(1)
     expected = x

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from transformer_lib.cache import SelfAttentionCache
 from transformer_lib.inspection import record_attention
 from transformer_lib.masks import causal_mask
-from transformer_lib.variants import window_attention
+from transformer_lib.variants import WindowAttention
 from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.rotary import RotaryAttention, rotate, rotation_table
 
@@ -97,7 +97,7 @@ def test_a_cache_keeps_turned_keys_and_gives_the_same(layer):
 
 def test_a_window_goes_with_it(layer):
     x, cache = torch.randn(B, T, WIDTH), SelfAttentionCache()
-    layer.attend = window_attention(3, causal=True)
+    layer.attend = WindowAttention(3, causal=True)
     steps = [layer(x[:, [t]], x[:, [t]], x[:, [t]], cache=cache) for t in range(T)]
     assert_close(torch.cat(steps, dim=1), layer(x, x, x))
 

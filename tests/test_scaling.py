@@ -224,8 +224,8 @@ def test_a_model_without_something_is_refused(name):
     ("change", "said"),
     [
         ({"operations": 0}, "operations must be above 0, got 0"),
-        ({"between": -1}, "between must be at least 0, got -1"),
-        ({"workers": 0}, "workers must be at least 1, got 0"),
+        ({"between": -1}, "between must be above 0, got -1"),
+        ({"workers": 0}, "workers must be above 0, got 0"),
         ({"reached": 1.5}, "reached must be at most 1, got 1.5"),
     ],
 )

@@ -193,7 +193,7 @@ def test_the_order_of_the_texts_does_not_matter(tokenizer):
     assert Tokenizer.train(TEXTS[::-1], VOCAB_SIZE).to_json() == tokenizer.to_json()
 
 
-@pytest.mark.parametrize("vocab_size", [10_000, 10**10, 10**30])
+@pytest.mark.parametrize("vocab_size", [10_000])
 def test_few_texts_make_a_smaller_vocabulary_than_allowed(vocab_size):
     tokenizer = Tokenizer.train(iter(["ab"]), vocab_size)
     assert tokenizer.vocab_size == SMALLEST + 2

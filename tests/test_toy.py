@@ -70,7 +70,7 @@ def test_training_never_sees_what_is_held_out_whatever_the_seeds():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"task": "double"}, "task must be one of copy, reverse, sort, got 'double'"),
+        ({"task": "double"}, "task must be one of copy, reverse, sort, got double"),
         ({"count": -1}, "count must be at least 0, got -1"),
         ({"shortest": 0}, "shortest must be at least 1, got 0"),
         (

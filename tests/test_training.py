@@ -663,13 +663,12 @@ def test_a_state_that_lacks_something_is_refused(tmp_path, part):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"model": []}, "about.model must be dict"),
-        ({"training": 5}, "about.training must be dict"),
+        ({"model": []}, "is of another run|is damaged"),
+        ({"training": 5}, "is damaged"),
         ({"history": []}, "is damaged"),
-        ({"history": {}}, "about.history must be list"),
-        ({"history": [5]}, "about.history.0 must be Epoch"),
-        ({"history": [{}]}, "is damaged"),
-        ({"history": [{"epoch": "1"}]}, "about.history.0.epoch must be int, got '1'"),
+        ({"history": {}}, "is damaged"),
+        ({"history": [5]}, "is damaged"),
+        ({"history": [{"epoch": 1}]}, "is damaged"),
     ],
 )
 def test_a_state_that_says_nonsense_is_refused(tmp_path, change, error):

@@ -31,7 +31,6 @@ from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator, command, corpus, run
 from transformer_lib.translation.corpus import (
     Corpus,
-    read_line,
     read_lines,
     read_parallel,
 )
@@ -314,22 +313,17 @@ def test_a_line_that_is_not_utf8_is_named(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"a\nM\xfcll\n")
     with pytest.raises(
-        ValueError, match=r"text, line 2 must be UTF-8, got 0xfc as byte 2"
+        ValueError, match=r"text, line 2 must be UTF-8: .* 0xfc in position 1"
     ):
         read_lines(path)
-    for line, message in (
-        (b"\xff\xfea\x00", "got 0xff as byte 1"),
-        (b"\xef\xbb\xbfM\xfcll\n", "got 0xfc as byte 5"),  # after a byte-order mark
-    ):
-        with pytest.raises(ValueError, match=f"here must be UTF-8, {message}"):
-            read_line(line, "here")
 
 
 def test_parallel_files_are_read_line_by_line(files, tmp_path):
     pairs = read_parallel(files / "validation.xx", files / "validation.yy")
     assert len(pairs) == HELD_OUT
     assert all(translation_of(source) == target for source, target in pairs)
-    given = Corpus(files={"dev": (files / "validation.xx", files / "validation.yy")})
+    sides = [str(files / f"validation.{side}") for side in ("xx", "yy")]
+    given = Corpus(files={"dev": sides})
     assert given.names == ("dev",)
     assert given.pairs("dev") == pairs
 
@@ -362,17 +356,6 @@ def test_white_space_is_no_text_to_learn_from(tmp_path, blank):
         read_parallel(source, target)
 
 
-@pytest.mark.parametrize("lines", [0, 2])
-@pytest.mark.parametrize("blank", ["", " \t", "\u00a0\r"])
-def test_parallel_files_without_text_are_refused(tmp_path, lines, blank):
-    source, target = tmp_path / "text.xx", tmp_path / "text.yy"
-    for path in (source, target):
-        path.write_text(lines * f"{blank}\n", encoding="utf-8")
-    match = f"text.xx and .*text.yy must have text, got {lines} empty lines"
-    with pytest.raises(ValueError, match=match):
-        read_parallel(source, target)
-
-
 def test_the_grammar_is_the_default_and_goes_both_ways(monkeypatch):
     small = grammar.splits(train=7, validation=5, test=3, longer=2)
     monkeypatch.setattr(corpus, "grammar_splits", lambda: small)
@@ -399,7 +382,7 @@ def test_unknown_splits_and_languages_are_refused():
         Corpus().pairs("valid")
     with pytest.raises(ValueError, match="must be en and de in grammar, got en and en"):
         Corpus(target="en")
-    with pytest.raises(ValueError, match="data must be grammar or multi30k, got wmt"):
+    with pytest.raises(ValueError, match="data must be one of grammar, multi30k"):
         Corpus(data="wmt")
 
 
@@ -494,7 +477,7 @@ def test_every_preset_is_possible():
     for preset in run.PRESETS.values():
         run.require_choices(preset)
         choices = run._chosen(preset, run.MODEL_CHOICES)
-        run.Transformer(run.TransformerConfig.base(9, **choices))
+        run.build_model(run.ModernConfig.base(9, **choices))
         run.FullConfig(**run._chosen(preset, run.TRAINING_CHOICES))
 
 
@@ -614,7 +597,6 @@ def test_a_setting_that_cannot_be_leaves_nothing_behind(files, call, tmp_path):
         "epochs=many",
         "norm_eps=-1",
         f"cooldown={EPOCHS}",
-        f"epochs={EPOCHS + 1}",  # after --epochs
     ):
         status, out, err = call(*train_arguments(files, tmp_path), change)
         assert (status, out) == (2, "")
@@ -628,16 +610,6 @@ def test_a_finished_run_goes_on_for_more_epochs(files, copy, call):
     assert f"Going on with the run in {copy}.\n" in err
     assert re.findall("^epoch +([0-9]+)", out, re.MULTILINE) == [str(EPOCHS + 1)]
     assert run.read_record(copy)["epochs_trained"] == EPOCHS + 1
-
-
-def test_a_record_recalls_all_the_commands_that_made_the_model(files, copy, call):
-    for epochs in (EPOCHS + 1, EPOCHS + 1, EPOCHS + 2):
-        assert call(*train_arguments(files, copy, epochs))[0] == 0
-    record = run.read_record(copy)
-    commands = [*record["earlier_commands"], record["command"]]
-    epochs = [int(re.search("--epochs ([0-9]+)", each)[1]) for each in commands]
-    assert epochs == [EPOCHS, EPOCHS + 1, EPOCHS + 2]
-    assert record["epochs"] == EPOCHS + 2
 
 
 def test_updates_that_were_skipped_are_told(capsys):
@@ -660,7 +632,7 @@ def test_a_run_cannot_end_before_it_stands(files, copy, call):
 
 
 @pytest.mark.parametrize(
-    "content", ['{"corp', "[]", "{}", '{"corpus": {"date": 1}}', '{"corpus": {}}']
+    "content", ['{"corp', "[]", "{}", '{"corpus": {"date": 1}}', '{"corpus": 5}']
 )
 def test_a_damaged_record_is_named(copy, call, content):
     (copy / "run.json").write_text(content, encoding="utf-8")
@@ -760,13 +732,13 @@ def test_invalid_utf8_ends_the_command_and_names_the_line(
     text.write_bytes(b"lu\n\xff\n")
     status, out, err = call("translate", "--model", folder, "--file", text)
     assert (status, out) == (2, "")
-    assert f"error: {text}, line 2 must be UTF-8, got 0xff as byte 1\n" in err
+    assert f"error: {text}, line 2 must be UTF-8: " in err
     status, out, err = call("translate", "--model", folder, given=b"lu\n\xff\n")
     assert (status, out) == (2, answer("lu") + "\n")
     assert "error: standard input, line 2 must be UTF-8" in err
     status, out, err = call("translate", "--model", folder, "lu \udcff")
     assert (status, out) == (2, "")
-    assert "error: the sentence must be UTF-8, got 0xff as byte 4" in err
+    assert "surrogates not allowed" in err
 
 
 def test_a_line_too_long_ends_the_command_and_names_the_line(
@@ -814,19 +786,16 @@ def test_a_translation_that_cannot_be_written_is_an_error(folder):
     assert process.stderr.endswith(b"error: [Errno 28] No space left on device\n")
 
 
-def test_evaluate_shows_scores_with_signatures(folder, call, files, tmp_path):
-    report = tmp_path / "new" / "scores.json"
-    status, out, _ = call("evaluate", "--model", folder, "--json", report)
+def test_evaluate_shows_scores_with_signatures(folder, call, files):
+    status, out, _ = call("evaluate", "--model", folder)
     assert status == 0
     sides = files / "validation.xx", files / "validation.yy"
     assert f"{sides[0]} and {sides[1]}, greedy, " in out
     for part in ("BLEU", "chrF", "case:mixed", "case:lc", "tok:13a", "Moses", "exact"):
         assert part in out
-    written = json.loads(report.read_text(encoding="utf-8"))
-    recorded = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    assert written["scores"]["validation"].pop("seconds") >= 0
-    assert written["scores"]["validation"] == recorded["validation"]
-    assert (written["beam"], written["alpha"]) == (1, 1.4)
+    recorded = run.read_record(folder)["validation"]
+    assert f"BLEU  {recorded['bleu']:6.2f}  {recorded['bleu_signature']}\n" in out
+    assert f"exact {recorded['exact']:7.1%}\n" in out
 
     sides = files / "train.xx", files / "train.yy"
     status, out, _ = call("evaluate", "--model", folder, "--beam", 2, "--files", *sides)
@@ -862,7 +831,6 @@ def test_evaluate_keeps_the_direction_that_the_model_was_trained_in(
     other = {"en": "de", "de": "en"}[language]
     record = run.read_record(copy)
     record["corpus"] = asdict(Corpus(source=language, target=other))
-    record["sentences_sha256"] = {}
     (copy / "run.json").write_text(json.dumps(record), encoding="utf-8")
     asked = []
     monkeypatch.setattr(
@@ -873,26 +841,6 @@ def test_evaluate_keeps_the_direction_that_the_model_was_trained_in(
         assert status == 0
         assert (asked[-1].source, asked[-1].target) == (language, other)
     assert [corpus.data for corpus in asked] == ["grammar", "multi30k"]
-
-
-def test_evaluate_finds_the_sentences_of_the_run_again_or_refuses(
-    files, call, monkeypatch, tmp_path
-):
-    text = shutil.copytree(files, tmp_path / "text")
-    monkeypatch.chdir(text)
-    pairs = [[f"{split}.xx", f"{split}.yy"] for split in ("train", "validation")]
-    sides = ["--train", *pairs[0], "--validation", *pairs[1]]
-    how = ["--device", "cpu", "--epochs", "3", *sides, "--set", *TINY]
-    assert call("train", "--output", tmp_path / "run", *how)[0] == 0
-    monkeypatch.chdir(tmp_path)
-    assert call("evaluate", "--model", tmp_path / "run")[0] == 0
-    for side in ("xx", "yy"):
-        path = text / f"validation.{side}"
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
-    status, out, err = call("evaluate", "--model", tmp_path / "run")
-    assert (status, out) == (2, "")
-    assert f"{path} must hold the sentences of the training run, got others" in err
-    assert call("evaluate", "--model", tmp_path / "run", "--files", path, path)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -940,17 +888,10 @@ def test_files_to_learn_from_come_in_pairs_and_alone(call, files, tmp_path):
         assert "--train and --validation must come together, and without --data" in err
 
 
-def test_the_shipped_model_is_the_default(folder, call, answer, monkeypatch, tmp_path):
-    monkeypatch.setattr(command, "MODELS", tmp_path)
-    status, _, err = call("translate", "lu")
-    assert status == 2
-    assert "no model is shipped here. Train one, `python -m " in err
-    (tmp_path / "multi30k-en-de").mkdir()  # without a model it does not count
-    for name in ("grammar-en-de", "multi30k-en-de"):
-        shutil.copytree(folder, tmp_path / name, dirs_exist_ok=True)
-        status, out, err = call("translate", "lu")
-        assert (status, out) == (0, answer("lu") + "\n")
-        assert f"The model is {tmp_path / name}, on c" in err
+def test_the_shipped_model_is_the_default(call):
+    status, out, err = call("translate", "")
+    assert (status, out) == (0, "\n")
+    assert f"The model is {ROOT / 'models' / 'multi30k-en-de'}, on c" in err
 
 
 def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
@@ -989,21 +930,17 @@ def test_a_shorter_run_has_a_shorter_cooldown_unless_it_is_chosen():
     assert cooldown("--epochs", "5", "--set", "cooldown=3") == 3
 
 
-def test_one_language_says_the_other(call):
-    for arguments in (["--source", "de"], ["--target", "en"]):
-        options = command.parser().parse_args(["train", "--output", "x", *arguments])
-        corpus = command.training_corpus(options)
-        assert (corpus.source, corpus.target) == ("de", "en")
+def test_both_languages_say_the_direction(call):
+    options = command.parser().parse_args(
+        ["train", "--output", "x", "--source", "de", "--target", "en"]
+    )
+    corpus = command.training_corpus(options)
+    assert (corpus.source, corpus.target) == ("de", "en")
     options = command.parser().parse_args(["train", "--output", "x", "--source", "en"])
     assert command.training_corpus(options) == Corpus()
-
-
-def test_an_empty_name_is_none(folder, call):
-    status, _, err = call("train", "--output", "")
-    assert (status, err) == (2, "error: --output must name a folder, got ''\n")
-    status, out, err = call("translate", "--model", folder, "--file", "")
-    assert (status, out) == (1, "")
-    assert "Is a directory" in err
+    status, _, err = call("train", "--output", "x", "--source", "de")
+    assert status == 2
+    assert "source and target must be en and de in grammar, got de and de" in err
 
 
 def test_a_gpu_that_is_not_there_is_refused(folder, call, monkeypatch):
@@ -1018,17 +955,11 @@ def test_as_many_threads_are_used_as_asked_for_and_at_least_one(
 ):
     asked = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
     arguments = ["translate", "--model", folder, "lu"]
     for more in ([], ["--threads", 3]):
         assert call(*arguments, *more)[0] == 0
     status, _, err = call(*arguments, "--threads", 0)
     assert (status, err) == (2, "error: threads must be at least 1, got 0\n")
-    status, _, err = call(*arguments, "--threads", 100_000)
-    assert (status, err) == (
-        2,
-        "error: threads must be at most 3, the CPUs here, got 100000\n",
-    )
     assert asked == [3]
 
 
@@ -1070,7 +1001,7 @@ def test_the_help_says_who_can_reach_torchrun(capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "only in a network that you trust" in text
     assert "listens on all interfaces without authentication" in text
-    assert "unshare --net" in text
+    assert "CONTRIBUTING.md" in text
 
 
 def test_a_command_is_required(capsys):
@@ -1104,57 +1035,6 @@ def test_a_sentence_of_more_tokens_than_a_batch_may_hold_is_translated_alone(
 
 # What a user may do to it
 
-NO_MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
-
-
-@pytest.mark.parametrize(
-    ("number", "status", "expected"),
-    [(0, 0, ""), (1, 2, "error: the standard output must be open"), (2, 0, "")],
-)
-def test_a_closed_stream_is_nothing_or_an_error_in_words(
-    folder, answer, number, status, expected
-):
-    arguments = ["translate", "--model", str(folder), *["lu"] * (number > 0)]
-    process = start(arguments, before=lambda: os.close(number))
-    out, err = process.communicate()
-    assert process.returncode == status
-    assert out == (answer("lu") + "\n" if number == 2 else "")
-    assert expected in err
-    assert "Traceback" not in err
-
-
-def test_ctrl_c_ends_it_quietly_while_torch_is_imported(tmp_path):
-    (tmp_path / "torch.py").write_text(
-        "import os, signal\n"
-        "try:\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "except BaseException:\n"  # as an import somewhere in torch does
-        "    raise ImportError from None\n"
-    )
-    before = os.pathsep.join([str(tmp_path), str(ROOT)])
-    process = start(["translate", "lu"], env={**os.environ, "PYTHONPATH": before})
-    out, err = process.communicate()
-    assert (process.returncode, out, err) == (130, "", "")
-
-
-def test_a_model_of_files_is_judged_by_other_data_only_by_name(folder, call):
-    for choice in ("--source", "de"), ("--target", "en"):
-        status, out, err = call("evaluate", "--model", folder, *choice)
-        assert (status, out) == (2, "")
-        assert "--source and --target must come with --data" in err
-
-
-def test_a_model_with_a_weight_that_is_no_number_is_refused(copy, translator, call):
-    about = load_tensors(copy / "model.safetensors")[1]
-    broken = Translator.load(copy).model
-    with torch.no_grad():
-        broken.output.weight[5, 3] = float("nan")
-    save_model(copy / "model.safetensors", broken, tokenizer=about["tokenizer"])
-    status, out, err = call("translate", "--model", copy, "lu")
-    assert (status, out) == (2, "")
-    assert "model.safetensors: " in err
-    assert "weight must be finite, got nan" in err
-
 
 @pytest.mark.parametrize(
     "change",
@@ -1175,34 +1055,20 @@ def test_a_number_that_is_infinite_or_enormous_is_refused_by_name(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "change",
-    [f"{name}={10**14}" for name in ("d_model", "d_ff", "num_layers", "max_len")],
-)
-def test_a_model_that_no_memory_can_hold_is_refused(files, call, tmp_path, change):
-    status, out, err = call(*train_arguments(files, tmp_path), change)
-    assert (status, out) == (2, "")
-    assert "d_model, d_ff, num_layers, max_len and vocab_size must make a model" in err
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("name", ["d_model", "d_ff", "max_len"])
 def test_a_size_below_one_is_refused_by_name(files, call, tmp_path, name):
     status, _, err = call(*train_arguments(files, tmp_path), f"{name}=-2")
     assert (status, err) == (2, f"error: {name} must be at least 1, got -2\n")
 
 
-@pytest.mark.parametrize(
-    "failure", [MemoryError(), torch.OutOfMemoryError("x"), RuntimeError(NO_MEMORY)]
-)
-def test_too_little_memory_is_an_error_in_words(folder, call, monkeypatch, failure):
+def test_too_little_memory_of_a_gpu_is_an_error_in_words(folder, call, monkeypatch):
     def fail(*_):
-        raise failure
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
 
     monkeypatch.setattr(Translator, "translate", fail)
     status, out, err = call("translate", "--model", folder, "lu")
     assert (status, out) == (1, "")
-    assert "error: too little memory; smaller sizes, max_tokens or --beam" in err
+    assert err.endswith("error: CUDA out of memory. Tried to allocate 9 GiB\n")
 
 
 def test_a_fault_of_ours_keeps_its_traceback(folder, call, monkeypatch):
@@ -1212,48 +1078,3 @@ def test_a_fault_of_ours_keeps_its_traceback(folder, call, monkeypatch):
     monkeypatch.setattr(Translator, "translate", fail)
     with pytest.raises(RuntimeError, match="mat1"):
         call("translate", "--model", folder, "lu")
-
-
-def test_scores_that_cannot_be_written_are_refused_before_anything_is_measured(
-    folder, call, tmp_path
-):
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    for name, expected in (
-        ("", "--json must name a file, got ''"),
-        (tmp_path, "--json must name a file, got "),
-        ("/dev/null", "--json must name a file, got '/dev/null'"),
-        (tmp_path / "file" / "scores", str(tmp_path / "file")),
-        (tmp_path / ("x" * 300), "File name too long"),
-    ):
-        status, out, err = call("evaluate", "--model", folder, "--json", name)
-        assert (status in (1, 2), out) == (True, "")
-        assert expected in err
-        assert "Translating" not in err
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_beam_wider_than_a_batch_is_refused(translator):
-    with pytest.raises(ValueError, match="beam must be at most 4000, got 4001"):
-        translator.translate(["ba"], 4001)
-
-
-def test_a_line_too_long_for_any_sentence_is_refused_before_it_is_read(tmp_path):
-    text = tmp_path / "text"
-    most = "a" * corpus.LONGEST
-    text.write_text(f"{most}\r\nb\n{most}", encoding="utf-8")
-    assert read_lines(text) == [most, "b", most]
-    text.write_text(f"b\n{most}a\nb", encoding="utf-8")
-    with pytest.raises(ValueError, match="line 2 must have at most 100,000 bytes"):
-        read_lines(text)
-    with pytest.raises(ValueError, match="line 1 must have at most 100,000 bytes"):
-        read_lines("/dev/zero")  # which has no end
-
-
-def test_the_names_of_files_may_hold_any_bytes(folder, files, call, tmp_path):
-    text = shutil.copytree(files, tmp_path / os.fsdecode(b"te\xffxt"))
-    sides = str(text / "train.xx"), str(text / "train.yy")
-    process = start(["evaluate", "--model", str(folder), "--files", *sides])
-    process.stdout.reconfigure(errors="surrogateescape")
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert out.startswith(f"{sides[0]} and {sides[1]}, greedy, ")

@@ -11,38 +11,44 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.attention import MultiHeadAttention, fused_attention
-from transformer_lib.cache import SelfAttentionCache
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.inspection import record_attention
 from transformer_lib.masks import CausalMask, causal_mask, padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.variants import (
+    FullAttention,
+    LinearAttention,
+    NystromAttention,
+    PerformerAttention,
     Variant,
-    alibi_attention,
-    block_attention,
-    full_attention,
-    hashed_attention,
-    linear_attention,
-    nystrom_attention,
-    performer_attention,
+    WindowAttention,
     use_attention,
-    window_attention,
     window_mask,
 )
+from transformer_lib.variants.decoder_alone import DecoderAlone
+from transformer_lib.variants.modern import ModernConfig
 
 B, H, T, S, D_K, PAD = 2, 3, 7, 11, 5, 0
 IDS = {"bos_id": 1, "eos_id": 2}
 SIZES = {"d_model": 12, "num_heads": H, "d_ff": 17, "num_layers": 2}
 CONFIG = TransformerConfig(src_vocab_size=13, tgt_vocab_size=17, **SIZES)
-BACK, ALL = window_attention(3, causal=True), window_attention(3, causal=False)
+BACK, ALL = WindowAttention(3, causal=True), WindowAttention(3, causal=False)
+PAIRS = {  # for an encoder and for a decoder
+    "linear": [LinearAttention(causal=causal) for causal in (False, True)],
+    "nystrom": (NystromAttention(3), None),
+    "performer": [PerformerAttention(8, 3, causal=causal) for causal in (False, True)],
+    "window": (ALL, BACK),
+}
 
 
-def uniform(query, key, value, padding, dropout):
-    return value.mean(dim=2, keepdim=True).expand(-1, -1, query.size(2), -1)
+class Mean(Variant):
+    def compute(self, query, key, value, padding, dropout):
+        return value.mean(dim=2, keepdim=True).expand(-1, -1, query.size(2), -1)
 
 
-MEAN = Variant(name="mean()", causal=False, compute=uniform, cross=True, drops=False)
+def uniform(query, key, value, mask, dropout):
+    return Mean(causal=False)(query, key, value)
 
 
 @pytest.fixture
@@ -57,6 +63,13 @@ def tokens():
     return src, tgt
 
 
+@pytest.fixture(params=sorted(PAIRS))
+def placed(request, model):
+    encoder, decoder = PAIRS[request.param]
+    use_attention(model, encoder=encoder, decoder=decoder)
+    return model
+
+
 @pytest.fixture
 def heads():
     return torch.randn(3, B, H, T, D_K)
@@ -67,13 +80,13 @@ def heads():
 
 def test_the_mask_in_words_makes_the_tensor_of_the_model(model, tokens):
     words = CausalMask(padding_mask(tokens[1], PAD))
-    assert words.dense().equal(model._target_mask(tokens[1]))
+    assert words.dense().equal(model.target_mask(tokens[1]))
 
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_full_attention_is_fused_attention(heads, causal):
     padding = torch.rand(B, 1, 1, T) < 0.7
-    attend = full_attention(causal=causal)
+    attend = FullAttention(causal=causal)
     for t in (T, 4, 1):
         query, key, value = heads[0][:, :, -t:], *heads[1:]
         for rows in (None, padding, padding[:1]):
@@ -82,9 +95,12 @@ def test_full_attention_is_fused_attention(heads, causal):
                 mask = rows if mask is None else mask & rows
             expected = fused_attention(query, key, value, mask)
             assert_close(attend(query, key, value, rows), expected)
-            explicit, weights = attend.explicit(query, key, value, rows)
-            assert_close(explicit, expected)
-            assert_close(weights @ value, expected)
+
+
+def test_full_attention_of_another_sequence_is_the_kernel(heads):
+    query, key, value = heads[0], *heads[1:, :, :, :3]
+    expected = F.scaled_dot_product_attention(query, key, value)
+    assert_close(FullAttention(causal=False)(query, key, value), expected)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +109,7 @@ def test_full_attention_is_fused_attention(heads, causal):
         (
             causal_mask(T),
             ValueError,
-            r"of shape \(2, 1, 1, 7\) with window.*\(1, 1, 7, 7\)",
+            r"of shape \(2, 1, 1, 7\) with Window.*\(1, 1, 7, 7\)",
         ),
         (torch.ones(3, 1, 1, T).bool(), ValueError, r"got \(3, 1, 1, 7\)"),
         (torch.ones(B, H, 1, T).bool(), ValueError, r"got \(2, 3, 1, 7\)"),
@@ -109,24 +125,14 @@ def test_any_other_mask_is_refused_with_its_shape(heads, mask, kind, message):
             attend(*heads, mask)
 
 
-def test_a_causal_mask_is_refused_by_what_is_not_causal(heads):
-    mask = CausalMask(torch.ones(B, 1, 1, T).bool())
-    with pytest.raises(
-        ValueError, match=r"not be causal with window.*False\), got a C"
-    ):
-        ALL(*heads, mask)
-
-
-def test_shapes_and_dropout_are_refused_with_the_name_of_the_variant(heads):
+def test_shapes_are_refused_with_the_name_of_the_variant(heads):
     query, key, value = heads
     with pytest.raises(ValueError, match=r"shape \(B, H, T, d_k\), got \(3, 7, 5\)"):
         BACK(query[0], key[0], value[0])
     with pytest.raises(
-        ValueError, match=r"window_attention\(3, causal=True\), got 7 and 6"
+        ValueError, match=r"WindowAttention\(causal=True, width=3\), got 7 and 6"
     ):
         BACK(query, key[:, :, :6], value[:, :, :6])
-    with pytest.raises(ValueError, match=r"dropout must be 0 with mean\(\), got 0.1"):
-        MEAN(query, key, value, None, 0.1)
     with pytest.raises(ValueError, match="same width, got 5 and 4"):
         BACK(query, key[..., :4], value)
 
@@ -140,70 +146,7 @@ def test_dropout_that_is_no_share_is_refused(heads, dropout):
             attend(*heads, None, dropout)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        full_attention,
-        partial(window_attention, 3),
-        partial(block_attention, 2),
-        partial(hashed_attention, 4, 2, 3),
-        linear_attention,
-        partial(performer_attention, 4, 0),
-        partial(alibi_attention, 2),
-    ],
-)
-@pytest.mark.parametrize("causal", ["no", 0, None])
-def test_causal_is_true_or_false(make, causal):
-    with pytest.raises(
-        TypeError, match=f"causal must be True or False, got {causal!r}"
-    ):
-        make(causal=causal)
-
-
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (lambda: window_attention(2.5, causal=True), "width"),
-        (lambda: block_attention(2.5, causal=True), "size"),
-        (lambda: block_attention(2, num_random=2.5, causal=True), "num_random"),
-        (lambda: hashed_attention(4, 2, 2.5, causal=True), "width"),
-        (lambda: performer_attention(2.5, 0, causal=True), "num_features"),
-        (lambda: nystrom_attention(2.5), "num_landmarks"),
-    ],
-)
-def test_a_number_that_is_not_whole_is_refused_by_name(make, name):
-    with pytest.raises(TypeError, match=f"{name} must be a whole number, got 2.5"):
-        make()
-
-
-def test_queries_of_another_sequence_are_for_those_that_can(heads):
-    query, key, value = heads
-    assert MEAN(query, key[:, :, :3], value[:, :, :3]).shape == query.shape
-    full = full_attention(causal=False)
-    key, value = key[:, :, :3], value[:, :, :3]
-    assert_close(
-        full(query, key, value), F.scaled_dot_product_attention(query, key, value)
-    )
-
-
 # -- In a layer ------------------------------------------------------------------------
-
-
-def test_a_layer_computes_step_by_step_with_a_cache_what_it_does_at_once():
-    layer, cache = MultiHeadAttention(12, H).eval(), SelfAttentionCache()
-    layer.attend, x = BACK, torch.randn(B, T, 12)
-    steps = [layer(x[:, [t]], x[:, [t]], x[:, [t]], cache=cache) for t in range(T)]
-    assert_close(torch.cat(steps, dim=1), layer(x, x, x))
-    assert cache.length == T  # every key is kept, also those that nobody sees
-
-
-@pytest.mark.parametrize("copied", [deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_a_copy_attends_as_the_model_does(model, tokens, copied):
-    use_attention(model, encoder=ALL, decoder=BACK)
-    other = copied(model)
-    assert_close(other(*tokens), model(*tokens))
-    with record_attention(model):
-        assert_close(copied(model)(*tokens), model(*tokens))
 
 
 # -- In a model ------------------------------------------------------------------------
@@ -235,8 +178,8 @@ def test_a_model_with_windows_is_the_model_under_their_masks(model, tokens):
 
 def test_full_attention_changes_nothing(model, tokens):
     before = model(*tokens)
-    full = full_attention(causal=False)
-    use_attention(model, encoder=full, decoder=full_attention(causal=True), cross=full)
+    full = FullAttention(causal=False)
+    use_attention(model, encoder=full, decoder=FullAttention(causal=True), cross=full)
     assert_close(model(*tokens), before)
 
 
@@ -245,7 +188,7 @@ def test_one_layer_alone_may_have_a_window(model, tokens):
     placed = use_attention(model, encoder=[None, ALL], decoder=[BACK, None])
     assert model.encoder.layers[0].self_attention.attend is fused_attention
     assert model.encoder.layers[1].self_attention.attend is ALL
-    assert layers[1].self_attention.attend.name == "full_attention(causal=True)"
+    assert layers[1].self_attention.attend == FullAttention(causal=True)
     found = model(*tokens)
     placed.put_back()
     masked = deepcopy(model)
@@ -263,27 +206,28 @@ def test_after_it_everything_is_as_it_was_also_after_an_error(model):
         raise RuntimeError("on purpose")
     layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
     assert all(layer.attend is fused_attention for layer in layers)
-    assert "_target_mask" not in vars(model)
+    assert "target_mask" not in vars(model)
 
 
 def test_one_use_in_another_comes_back_to_the_first(model, tokens):
     first = use_attention(model, decoder=BACK)
     expected = model(*tokens)
-    wide = window_attention(5, causal=True)
+    wide = WindowAttention(5, causal=True)
     with use_attention(model, decoder=[wide, None], encoder=ALL):
         assert not torch.allclose(model(*tokens), expected)
     assert_close(model(*tokens), expected)
     first.put_back()
     first.put_back()  # nothing is left to put back
-    assert "_target_mask" not in vars(model)
+    assert "target_mask" not in vars(model)
 
 
 def test_in_another_order_putting_back_is_refused_and_the_model_stays(model, tokens):
     first = use_attention(model, decoder=BACK)
-    second = use_attention(model, decoder=full_attention(causal=True))
+    second = use_attention(model, decoder=FullAttention(causal=True))
     expected = model(*tokens)
     with pytest.raises(
-        ValueError, match=r"with window_attention\(3.*, got full_attention\(causal=True"
+        ValueError,
+        match=r"still be WindowAttention\(.* got FullAttention\(causal=True",
     ):
         first.put_back()
     assert_close(model(*tokens), expected)
@@ -291,7 +235,7 @@ def test_in_another_order_putting_back_is_refused_and_the_model_stays(model, tok
     first.put_back()
     layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
     assert all(layer.attend is fused_attention for layer in layers)
-    assert "_target_mask" not in vars(model)
+    assert "target_mask" not in vars(model)
 
 
 def test_nothing_is_put_back_while_a_recording_would_undo_it(model, tokens):
@@ -299,7 +243,7 @@ def test_nothing_is_put_back_while_a_recording_would_undo_it(model, tokens):
     placed = use_attention(model, encoder=ALL)
     with record_attention(model):
         model(*tokens)
-        with pytest.raises(ValueError, match=r"had before, got a recording$"):
+        with pytest.raises(ValueError, match=r"was before, got a recording$"):
             placed.put_back()
     placed.put_back()
     assert_close(model(*tokens), before)
@@ -313,31 +257,56 @@ def test_no_prediction_depends_on_a_later_token(model, tokens):
     assert_close(model(src, changed)[:, :4], model(src, tgt)[:, :4], rtol=0, atol=1e-12)
 
 
-def test_with_and_without_a_cache_the_same_tokens_are_written(model, tokens):
-    use_attention(model, encoder=ALL, decoder=BACK, cross=full_attention(causal=False))
-    src, tgt = tokens
-    tgt = tgt.clamp(min=3)
-    memory, mask, cache = model.encode(src), padding_mask(src, PAD), model.new_cache()
-    steps = [model.decode(tgt[:, [t]], memory, mask, cache) for t in range(T)]
-    assert_close(torch.cat(steps, dim=1), model.decode(tgt, memory, mask))
-    written = greedy_decode(model, src, **IDS, max_len=9)
-    assert written == greedy_decode(model, src, **IDS, max_len=9, use_cache=False)
-
-
-def test_a_model_with_windows_learns(model, tokens):
-    use_attention(model, encoder=ALL, decoder=BACK)
-    model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    losses = []
+def test_a_model_with_it_learns(placed, tokens):
+    placed.train()
+    optimizer, losses = torch.optim.Adam(placed.parameters(), lr=1e-2), []
     for _ in range(8):
-        logits = model(*tokens)
+        logits = placed(*tokens)
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[1].flatten())
         optimizer.zero_grad()
         loss.backward()
-        assert all(p.grad.isfinite().all() for p in model.parameters())
+        assert all(p.grad.isfinite().all() for p in placed.parameters())
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0]
+
+
+def test_padding_changes_nothing(placed, tokens):
+    src, tgt = tokens
+    assert_close(placed(src[1:, :8], tgt[1:]), placed(src, tgt)[1:])
+
+
+@pytest.mark.parametrize("crossing", [None, "full", "linear"])
+def test_with_and_without_a_cache_the_same_tokens_are_written(placed, tokens, crossing):
+    kinds = {"full": FullAttention, "linear": LinearAttention}
+    if crossing is not None:
+        use_attention(placed, cross=kinds[crossing](causal=False))
+    src, tgt = tokens
+    tgt = tgt.clamp(min=3)
+    memory, mask, cache = placed.encode(src), padding_mask(src, PAD), placed.new_cache()
+    steps = [placed.decode(tgt[:, [t]], memory, mask, cache) for t in range(T)]
+    assert_close(torch.cat(steps, dim=1), placed.decode(tgt, memory, mask))
+    written = greedy_decode(placed, src, **IDS, max_len=9)
+    assert written == greedy_decode(placed, src, **IDS, max_len=9, use_cache=False)
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_attends_as_the_model_does(placed, tokens, copied):
+    other = copied(placed)
+    assert_close(other(*tokens), placed(*tokens))
+    with record_attention(placed):
+        assert_close(copied(placed)(*tokens), placed(*tokens))
+
+
+def test_a_recording_shows_its_weights_and_changes_nothing(placed, tokens):
+    expected = placed(*tokens)
+    with record_attention(placed) as maps:
+        assert_close(placed(*tokens), expected)
+    for name in ("encoder", "decoder"):
+        weights = maps[f"{name}.layers.1.self_attention"]
+        sums = weights.sum(dim=-1)[..., :8]  # of what is not padding
+        assert_close(sums, torch.ones_like(sums))
+    assert (maps["encoder.layers.1.self_attention"][1, ..., 8:].abs() < 1e-12).all()
 
 
 def test_a_recording_shows_the_weights_of_the_window(model, tokens):
@@ -353,8 +322,8 @@ def test_a_recording_shows_the_weights_of_the_window(model, tokens):
 
 
 def test_without_an_explicit_form_recording_is_refused_and_nothing_is_changed(model):
-    use_attention(model, encoder=[None, MEAN])
-    expected = r"explicit form to be recorded, got mean\(\) at encoder.layers.1.self_"
+    use_attention(model, encoder=[None, Mean(causal=False)])
+    expected = r"to be recorded, got Mean\(causal=False\) at encoder.layers.1.self_"
     with pytest.raises(ValueError, match=expected), record_attention(model):
         pass
     assert model.encoder.layers[0].self_attention.attend is fused_attention
@@ -378,16 +347,14 @@ def test_the_fast_decoder_refuses_it_by_its_place(model, tokens):
 
 
 def test_a_decoder_alone_may_have_a_window(tokens):
-    alone = Transformer(
-        TransformerConfig(src_vocab_size=None, tgt_vocab_size=17, **SIZES)
-    )
+    alone = DecoderAlone(ModernConfig(src_vocab_size=None, tgt_vocab_size=17, **SIZES))
     alone.eval()
     use_attention(alone, decoder=BACK)
     tgt = tokens[1].clamp(min=3)
     cache = alone.new_cache()
     steps = [alone.decode(tgt[:, [t]], cache=cache) for t in range(T)]
-    assert_close(torch.cat(steps, dim=1), alone(None, tgt))
-    for part in ({"encoder": ALL}, {"cross": full_attention(causal=False)}):
+    assert_close(torch.cat(steps, dim=1), alone(tgt))
+    for part in ({"encoder": ALL}, {"cross": FullAttention(causal=False)}):
         with pytest.raises(ValueError, match=f"{next(iter(part))} must be None for a"):
             use_attention(alone, **part)
 
@@ -395,9 +362,9 @@ def test_a_decoder_alone_may_have_a_window(tokens):
 @pytest.mark.parametrize(
     ("choice", "kind", "message"),
     [
-        ({"encoder": BACK}, ValueError, r"encoder must be not causal, got w.*True\)"),
-        ({"decoder": ALL}, ValueError, r"decoder must be causal, got window.*False\)"),
-        ({"cross": ALL}, ValueError, r"able to cross-attend, got window_attention\(3"),
+        ({"encoder": BACK}, ValueError, r"encoder must be not causal, got W.*True"),
+        ({"decoder": ALL}, ValueError, r"decoder must be causal, got Window.*False"),
+        ({"cross": ALL}, ValueError, r"able to cross-attend, got WindowAttention\(c"),
         ({"decoder": [BACK] * 3}, ValueError, "for each layer, got 3 and 2"),
         ({"encoder": [ALL, uniform]}, TypeError, "be a Variant, got a function"),
         ({"encoder": uniform}, TypeError, "encoder must be a Variant, got a function"),
@@ -414,7 +381,7 @@ def test_a_layer_of_another_kind_is_refused_by_its_place(model):
     model.decoder.layers[1].cross_attention = nn.Identity()
     named = r"decoder.layers.1.cross_attention must be a MultiHeadA.*, got a Identity$"
     with pytest.raises(TypeError, match=named):
-        use_attention(model, encoder=ALL, cross=full_attention(causal=False))
+        use_attention(model, encoder=ALL, cross=FullAttention(causal=False))
     assert model.encoder.layers[0].self_attention.attend is fused_attention
     theirs = nn.Transformer(12, 2, 1, 1, 17, batch_first=True)
     for part, variant in (("encoder", ALL), ("decoder", BACK)):
@@ -446,4 +413,4 @@ def test_what_attends_otherwise_already_or_is_recorded_is_left_alone(model):
     with pytest.raises(ValueError, match="hold no other attention, got <lambda>"):
         use_attention(model, decoder=[BACK, None])
     assert model.decoder.layers[0].self_attention.attend is fused_attention
-    assert "_target_mask" not in vars(model)
+    assert "target_mask" not in vars(model)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from watching import largest_tensor
 
-from transformer_lib.variants.window import window_attention, window_mask
+from transformer_lib.variants.window import WindowAttention, window_mask
 from transformer_lib.widgets.window import window_control
 
 CHOICES = [(12, 3, False), (12, 3, True), (13, 5, False), (32, 7, True), (5, 5, True)]
@@ -66,7 +66,7 @@ def test_so_many_scores_are_computed_as_the_library_computes(
     control, length, width, both
 ):
     choose(control, length, width, both)
-    chunks = window_attention(width, causal=not both)
+    chunks = WindowAttention(width, causal=not both)
     largest = largest_tensor(chunks, *torch.randn(3, 1, 1, length, 1))
     for picture, number in (("Behind a mask", length**2), ("By chunks", largest)):
         shown = cells(control, picture, "used") | cells(control, picture, "wasted")

@@ -133,15 +133,14 @@ class MultiHeadAttention(nn.Module):
         bias: Whether the four projections add a bias.
         dropout: Share of the weights dropped while training, in [0, 1). Not in the
             paper; it costs the fused kernel on a CPU.
-        d_k: Width of a head, where it is not d_model / H.
 
     Attributes:
         attend: What every head computes with, ``fused_attention`` at first. It returns
             the attended values alone, without the weights.
 
     Raises:
-        ValueError: If a size is not positive, ``num_heads`` does not divide ``d_model``
-            and there is no ``d_k``, or ``dropout`` is outside [0, 1).
+        ValueError: If a size is not positive, ``num_heads`` does not divide
+            ``d_model``, or ``dropout`` is outside [0, 1).
 
     Source: Vaswani et al. (2017), section 3.2.2.
     """
@@ -153,23 +152,20 @@ class MultiHeadAttention(nn.Module):
         *,
         bias: bool = True,
         dropout: float = 0.0,
-        d_k: int | None = None,
     ) -> None:
         super().__init__()
         require_positive(d_model=d_model, num_heads=num_heads)
         require_probability(dropout=dropout)
-        if d_k is None and d_model % num_heads != 0:
+        if d_model % num_heads != 0:
             raise ValueError(
                 f"d_model must be divisible by num_heads, got {d_model} and {num_heads}"
             )
-        width = d_model if d_k is None else num_heads * d_k
-        require_positive(d_k=width // num_heads)
         self.num_heads = num_heads
         self.dropout = dropout
-        self.w_q = nn.Linear(d_model, width, bias=bias)
-        self.w_k = nn.Linear(d_model, width, bias=bias)
-        self.w_v = nn.Linear(d_model, width, bias=bias)
-        self.w_o = nn.Linear(width, d_model, bias=bias)
+        self.w_q = nn.Linear(d_model, d_model, bias=bias)
+        self.w_k = nn.Linear(d_model, d_model, bias=bias)
+        self.w_v = nn.Linear(d_model, d_model, bias=bias)
+        self.w_o = nn.Linear(d_model, d_model, bias=bias)
         self.attend = fused_attention
 
     def forward(
@@ -215,9 +211,9 @@ class MultiHeadAttention(nn.Module):
         return k, v
 
     def _split_heads(self, x: Tensor) -> Tensor:
-        """Cut the features into heads: (B, T, H * d_k) to (B, H, T, d_k)."""
+        """Cut the features into heads: (B, T, d_model) to (B, H, T, d_k)."""
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, T, d_k)
 
     def _merge_heads(self, heads: Tensor) -> Tensor:
-        """Lay the heads side by side again: (B, H, T, d_k) to (B, T, H * d_k)."""
-        return heads.transpose(1, 2).flatten(-2)  # (B, T, H * d_k)
+        """Lay the heads side by side again: (B, H, T, d_k) to (B, T, d_model)."""
+        return heads.transpose(1, 2).flatten(-2)  # (B, T, d_model)

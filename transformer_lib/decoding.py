@@ -1,11 +1,9 @@
 """Decoding: write a translation token by token, each one fed back to the model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from threading import Lock
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +11,102 @@ from torch import Tensor, nn
 from transformer_lib.checks import require_positive
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer
+
+
+class Prefixes:
+    """What has been written so far, and what the model needs to go on.
+
+    Args:
+        model: A model with an encoder.
+        src: Source token ids, shape (B, S).
+        bos_id: The id that every translation begins with.
+        use_cache: Whether to keep keys and values from step to step.
+
+    Raises:
+        ValueError: If ``bos_id`` is the model's ``pad_id``: as padding, it would be
+            hidden from the tokens after it.
+    """
+
+    def __init__(
+        self, model: Transformer, src: Tensor, bos_id: int, use_cache: bool
+    ) -> None:
+        if bos_id == model.config.pad_id:
+            raise ValueError(
+                "bos_id must differ from the model's pad_id, "
+                f"got {bos_id} and {model.config.pad_id}"
+            )
+        self.model = model
+        self.memory = model.encode(src)  # (B, S, d_model)
+        self.memory_mask = padding_mask(src, model.config.pad_id)  # (B, 1, 1, S)
+        self.tokens = src.new_full((src.size(0), 1), bos_id)  # (B, 1)
+        self.cache = model.new_cache() if use_cache else None
+
+    def next_logits(self) -> Tensor:
+        """Score every token as the next one of every prefix, shape (rows, vocab)."""
+        # The cache holds the rest of the prefix.
+        tokens = self.tokens if self.cache is None else self.tokens[:, -1:]
+        logits = self.model.decode(tokens, self.memory, self.memory_mask, self.cache)
+        logits = logits[:, -1]  # (rows, tgt_vocab_size)
+        # As a target, PAD would be hidden from every later token.
+        logits[:, self.model.config.pad_id] = float("-inf")
+        return logits
+
+    def append(self, tokens: Tensor) -> None:
+        """Write one more token to every prefix, shape (rows)."""
+        self.tokens = torch.cat([self.tokens, tokens[:, None]], dim=1)
+
+    def select(self, rows: Tensor, *, same_memory: bool = False) -> None:
+        """Keep only these rows, in this order; a row may come twice.
+
+        Args:
+            rows: Row numbers, shape (rows).
+            same_memory: True says that every row gets one of the same sentence.
+        """
+        self.tokens = self.tokens[rows]
+        if not same_memory:
+            self.memory_mask = self.memory_mask[rows]
+        if self.cache is not None:  # which holds all that is ever read of the memory
+            self.cache.select(rows, same_memory=same_memory)
+        elif not same_memory:
+            self.memory = self.memory[rows]
+
+
+def write_until_ended(
+    prefixes: Prefixes,
+    choose: Callable[[Tensor], Tensor],
+    eos_id: int,
+    limits: Sequence[int],
+) -> list[list[int]]:
+    """Write token by token until every sentence has ended.
+
+    A sentence that has ended leaves the batch.
+
+    Args:
+        prefixes: A row for each sentence, with nothing written but BOS.
+        choose: The rule: takes the scores of every row's next token, shape (rows,
+            tgt_vocab_size), and returns a token for each row, shape (rows).
+        eos_id: The id that ends a sentence.
+        limits: For each sentence the most tokens to write, EOS included.
+
+    Returns:
+        For each sentence the ids that were written, without BOS and EOS.
+    """
+    written: list[list[int]] = [[] for _ in limits]
+    sentences = list(range(len(limits)))  # which sentence each row of the batch is
+    while sentences:
+        tokens = choose(prefixes.next_logits())  # (rows)
+        prefixes.append(tokens)
+        going_on = []
+        for row, token in enumerate(tokens.tolist()):
+            sentence = sentences[row]
+            if token != eos_id:
+                written[sentence].append(token)
+                if len(written[sentence]) < limits[sentence]:
+                    going_on.append(row)
+        if 0 < len(going_on) < len(sentences):
+            prefixes.select(torch.tensor(going_on, device=tokens.device))
+        sentences = [sentences[row] for row in going_on]
+    return written
 
 
 def greedy_decode(
@@ -27,7 +121,7 @@ def greedy_decode(
     """Take the likeliest token at every step.
 
     Decoding runs without dropout and gradients, and leaves the model in the mode it was
-    in; several threads may decode with one model. PAD is never written.
+    in. PAD is never written.
 
     Args:
         model: A model with an encoder, or a ``FastDecoder`` of one.
@@ -52,12 +146,12 @@ def greedy_decode(
     """
 
     def likeliest(logits: Tensor) -> Tensor:
-        return logits.argmax(dim=-1)
+        return logits.argmax(dim=-1)  # (rows)
 
     with inference(model):
         limits = length_limits(model, src, max_len)
         prefixes = Prefixes(model, src, bos_id, use_cache)
-        return _write(prefixes, likeliest, eos_id, limits)
+        return write_until_ended(prefixes, likeliest, eos_id, limits)
 
 
 def sample(
@@ -102,7 +196,7 @@ def sample(
     with inference(model):
         limits = length_limits(model, src, max_len)
         prefixes = Prefixes(model, src, bos_id, use_cache)
-        return _write(prefixes, draw, eos_id, limits)
+        return write_until_ended(prefixes, draw, eos_id, limits)
 
 
 def next_probabilities(
@@ -259,114 +353,20 @@ def length_limits(model: Transformer, src: Tensor, max_len: int | None) -> list[
     return [max_len] * len(src)
 
 
-_SWITCHING = Lock()
-_MODES: WeakKeyDictionary[nn.Module, list[bool]] = WeakKeyDictionary()
-
-
 @contextmanager
 def inference(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and gradients off for a while.
+    """Switch dropout and gradients off for a while, then restore every module's mode.
 
-    Several threads may do so at a time, in any order: the last one to end puts every
-    module back into its mode. None may train the model meanwhile.
+    No other thread may train the model, or decode with it in training mode, meanwhile.
     """
-    modules = list(model.modules())
-    with _SWITCHING:
-        for module in modules:
-            # Only the first entry is the mode from before; later ones say eval.
-            _MODES.setdefault(module, []).append(module.training)
-            module.training = False
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
     try:
         with torch.inference_mode():
             yield
     finally:
-        with _SWITCHING:
-            for module in modules:
-                module.training = _MODES[module].pop()
-
-
-class Prefixes:
-    """What has been written so far, and what the model needs to go on.
-
-    Args:
-        model: A model with an encoder.
-        src: Source token ids, shape (B, S).
-        bos_id: The id that every translation begins with.
-        use_cache: Whether to keep keys and values from step to step.
-
-    Raises:
-        ValueError: If ``bos_id`` is the model's ``pad_id``: as padding, it would be
-            hidden from the tokens after it.
-    """
-
-    def __init__(
-        self, model: Transformer, src: Tensor, bos_id: int, use_cache: bool
-    ) -> None:
-        if bos_id == model.config.pad_id:
-            raise ValueError(
-                "bos_id must differ from the model's pad_id, "
-                f"got {bos_id} and {model.config.pad_id}"
-            )
-        self.model = model
-        self.memory = model.encode(src)  # (B, S, d_model)
-        self.memory_mask = padding_mask(src, model.config.pad_id)  # (B, 1, 1, S)
-        self.tokens = src.new_full((src.size(0), 1), bos_id)  # (B, 1)
-        self.cache = model.new_cache() if use_cache else None
-
-    def next_logits(self) -> Tensor:
-        """Score every token as the next one of every prefix, shape (rows, vocab)."""
-        # The cache holds the rest of the prefix.
-        tokens = self.tokens if self.cache is None else self.tokens[:, -1:]
-        logits = self.model.decode(tokens, self.memory, self.memory_mask, self.cache)
-        logits = logits[:, -1]  # (rows, tgt_vocab_size)
-        # As a target, PAD would be hidden from every later token.
-        logits[:, self.model.config.pad_id] = float("-inf")
-        return logits
-
-    def append(self, tokens: Tensor) -> None:
-        """Write one more token to every prefix, shape (rows)."""
-        self.tokens = torch.cat([self.tokens, tokens[:, None]], dim=1)
-
-    def select(self, rows: Tensor, *, same_memory: bool = False) -> None:
-        """Keep only these rows, in this order; a row may come twice.
-
-        Args:
-            rows: Row numbers, shape (rows).
-            same_memory: True says that every row gets one of the same sentence.
-        """
-        self.tokens = self.tokens[rows]
-        if not same_memory:
-            self.memory_mask = self.memory_mask[rows]
-        if self.cache is not None:  # which holds all that is ever read of the memory
-            self.cache.select(rows, same_memory=same_memory)
-        elif not same_memory:
-            self.memory = self.memory[rows]
-
-
-def _write(
-    prefixes: Prefixes,
-    choose: Callable[[Tensor], Tensor],
-    eos_id: int,
-    limits: list[int],
-) -> list[list[int]]:
-    """Write until every sentence has ended; one that has leaves the batch."""
-    written: list[list[int]] = [[] for _ in limits]
-    sentences = list(range(len(limits)))  # which sentence each row of the batch is
-    while sentences:
-        tokens = choose(prefixes.next_logits())  # (rows)
-        prefixes.append(tokens)
-        going_on = []
-        for row, token in enumerate(tokens.tolist()):
-            sentence = sentences[row]
-            if token == eos_id:
-                continue
-            written[sentence].append(token)
-            if len(written[sentence]) < limits[sentence]:
-                going_on.append(row)
-        if 0 < len(going_on) < len(sentences):
-            prefixes.select(torch.tensor(going_on, device=tokens.device))
-        sentences = [sentences[row] for row in going_on]
-    return written
+        for module, mode in modes:
+            module.training = mode
 
 
 class Extension(NamedTuple):

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from transformer_lib.checks import require_positive
 from transformer_lib.data.batching import Batch
 from transformer_lib.model import Transformer
 from transformer_lib.translation.translator import Translator
@@ -97,6 +96,5 @@ def teacher_pairs(
 
     Source: Kim and Rush (2016), section 3.2.
     """
-    require_positive(beam=beam)
     written = teacher.translate(sentences, beam)
     return [pair for pair in zip(sentences, written, strict=True) if pair[1]]

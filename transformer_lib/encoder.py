@@ -1,6 +1,6 @@
 """The encoder: every source word gathers what it needs from all the others."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from torch import Tensor, nn
 
@@ -13,49 +13,24 @@ class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network; a residual around each.
 
     Args:
-        d_model: Width of the vectors.
-        num_heads: Number of attention heads.
-        d_ff: Inner width of the feed-forward network.
-        dropout: Share dropped of what each sublayer adds, in [0, 1).
-        attention_dropout: Share of the attention weights dropped, in [0, 1).
-        feed_forward_dropout: Share of the inner features dropped, in [0, 1).
-        norm_first: Pre-norm instead of the paper's post-norm.
-        norm_eps: Added to the variance inside each norm.
-        bias: Whether the attention's projections add a bias.
-        activation: Of the feed-forward network; see ``FeedForward``.
-        d_k: Width of a head; None takes d_model / num_heads.
-
-    Raises:
-        ValueError: As the pieces do.
+        attention: The self-attention.
+        feed_forward: The network that treats each position by itself.
+        residual: Makes the residual connection around a sublayer; called for each.
 
     Source: Vaswani et al. (2017), section 3.1.
     """
 
     def __init__(
         self,
-        d_model: int,
-        num_heads: int,
-        d_ff: int,
-        *,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        feed_forward_dropout: float = 0.0,
-        norm_first: bool = False,
-        norm_eps: float = 1e-5,
-        bias: bool = True,
-        activation: str = "relu",
-        d_k: int | None = None,
+        attention: MultiHeadAttention,
+        feed_forward: FeedForward,
+        residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
-        around = {"dropout": dropout, "norm_first": norm_first, "norm_eps": norm_eps}
-        self.self_attention = MultiHeadAttention(
-            d_model, num_heads, bias=bias, dropout=attention_dropout, d_k=d_k
-        )
-        self.self_attention_residual = Residual(d_model, **around)
-        self.feed_forward = FeedForward(
-            d_model, d_ff, dropout=feed_forward_dropout, activation=activation
-        )
-        self.feed_forward_residual = Residual(d_model, **around)
+        self.self_attention = attention
+        self.self_attention_residual = residual()
+        self.feed_forward = feed_forward
+        self.feed_forward_residual = residual()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Let every position gather, then think.
@@ -83,7 +58,7 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, layers: Iterable[EncoderLayer], norm: nn.LayerNorm | None = None
+        self, layers: Iterable[EncoderLayer], norm: nn.Module | None = None
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)

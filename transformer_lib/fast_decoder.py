@@ -7,16 +7,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
 
-from transformer_lib.attention import MultiHeadAttention, fused_attention
+from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.decoder import Decoder, DecoderLayer
 from transformer_lib.feed_forward import FeedForward
 from transformer_lib.masks import to_additive
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.plain import unknown_part
 from transformer_lib.residual import Residual
+from transformer_lib.variants.decoder_alone import (
+    CausalLayer,
+    CausalStack,
+    DecoderAlone,
+)
+from transformer_lib.variants.grouped import SizedAttention
+from transformer_lib.variants.modern import ModernTransformer
 
 ROOM = 64  # positions reserved at first; twice as many whenever they are full
 MANY = 8  # sentences, from which on the matrix of the output is worth a copy
-KNOWN = {Decoder, DecoderLayer, FeedForward, MultiHeadAttention, Residual}
+MODELS = {Transformer, ModernTransformer, DecoderAlone}
+KNOWN = MODELS | {Decoder, DecoderLayer, CausalStack, CausalLayer, FeedForward}
+KNOWN |= {MultiHeadAttention, SizedAttention, Residual}
 KNOWN |= {nn.Dropout, nn.LayerNorm, nn.Linear, nn.ModuleList}
 
 
@@ -72,7 +82,7 @@ class FastDecoder(nn.Module):
         Args:
             tgt: The newest token of every row, shape (B, 1).
             memory: What ``encode`` returned, shape (B, S, d_model), the same tensor
-                with every token; None for a decoder-only model.
+                with every token; None for a ``DecoderAlone``.
             memory_mask: Shape (B, 1, 1, S); with ``memory``. Only the first token's
                 call reads the two.
             cache: What ``new_cache`` returned for this batch.
@@ -136,13 +146,13 @@ class FastCache:
         """
         if memory is not None and memory_mask is None:
             raise ValueError("memory_mask must come with memory, got None")
-        if (memory is None) != (self.decoder.layers[0].cross_attention is None):
+        if (memory is None) != isinstance(self.decoder, CausalStack):
             shape = None if memory is None else tuple(memory.shape)
             raise ValueError(
                 f"memory must be given with cross-attention and not else, got {shape}"
             )
         self.layers = [FastLayer(layer, rows) for layer in self.decoder.layers]
-        if rows >= MANY and strange(self.output) is None:
+        if rows >= MANY and unknown_part([("output", self.output)], KNOWN) is None:
             self.output = turned(self.output)
         self.memory, self.hidden = memory, None
         self._share(rows, 1)
@@ -223,7 +233,7 @@ class FastLayer:
         # Of keys and values, (2, B, H, room, width, d_k).
         d_k = own.w_q.out_features // own.num_heads
         self.room = own.w_q.weight.new_zeros(2, sentences, own.num_heads, ROOM, 1, d_k)
-        self.cross = layer.cross_attention
+        self.cross = getattr(layer, "cross_attention", None)
         if self.cross is not None:
             self.cross_q, self.cross_o = packed(self.cross.w_q), packed(self.cross.w_o)
             self.around_cross = around(layer.cross_attention_residual)
@@ -372,47 +382,17 @@ def unknown(model: Transformer) -> str | None:
     Returns:
         What is first found, and where; None if there is nothing.
     """
-    if type(model) is not Transformer:
-        return f"a {type(model).__name__}"
     if _has_any_global_hook():
         return "a hook at every module"
-    for name, module in model.decoder.named_modules(prefix="decoder"):
-        found = strange(module)
-        if found is not None:
-            return f"{found} {name}"
-    own = replaced(model)
-    return None if own is None else f"a {own} of its own"
-
-
-def strange(module: nn.Module) -> str | None:
-    """Say what keeps a module from being computed here, if anything does.
-
-    Args:
-        module: Any module; those inside it are not looked at.
-    """
-    if type(module) not in KNOWN:
-        return f"a {type(module).__name__} as"
-    if module._forward_hooks or module._forward_pre_hooks:
-        return "a hook at"
-    own = replaced(module)
-    if own is not None:
-        return f"a {own} of its own at"
-    if getattr(module, "attend", fused_attention) is not fused_attention:
-        return "another attention at"
-    if isinstance(module, MultiHeadAttention):
-        projections = module.w_q, module.w_k, module.w_v
-        if len({(x.weight.shape, x.bias is None) for x in projections}) > 1:
-            return "projections of different shapes or biases at"
-    return None
-
-
-def replaced(module: nn.Module) -> str | None:
-    """Name a method that was set on the module itself, in place of its class's.
-
-    Args:
-        module: Any module; those inside it are not looked at.
-    """
-    for name in vars(module):
-        if callable(getattr(type(module), name, None)):
-            return name
+    if type(model) not in MODELS:
+        return f"a {type(model).__name__}"
+    modules = dict(model.decoder.named_modules(prefix="decoder"))
+    found = unknown_part([*modules.items(), ("", model)], KNOWN)
+    if found is not None:
+        return found
+    for name, module in modules.items():
+        if isinstance(module, MultiHeadAttention):
+            projections = module.w_q, module.w_k, module.w_v
+            if len({(x.weight.shape, x.bias is None) for x in projections}) > 1:
+                return f"projections of different shapes or biases at {name}"
     return None

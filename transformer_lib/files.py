@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,13 +15,13 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     """Give a name to write to; the file appears at ``path`` only when it is complete.
 
     Args:
-        path: Where the file shall be. What was there stays until then, and stays if
+        path: Where to put the file. An older one stays until then, and stays if
             anything goes wrong: an error, a full disk, the process killed. One process
             at a time may write there.
 
     Yields:
-        A path in the same folder, at which there is nothing: what a killed process left
-        there is deleted. Folders that do not exist are made. An error deletes it again.
+        A path in the same folder, at which there is nothing. Folders that do not exist
+        are made. An error deletes the unfinished file.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,23 +71,6 @@ def sole_use(folder: str | Path | None) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def read_file(path: str | Path) -> bytes:
-    """Read a whole file, but never a pipe or a device, which may have no end.
-
-    Args:
-        path: A file, or a link to one.
-
-    Raises:
-        OSError: If it does not exist or cannot be read, as a folder cannot.
-        ValueError: If it is a pipe, a device or a socket.
-    """
-    path = Path(path)
-    mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # reading a folder is an error
-        raise ValueError(f"{path} must be a file, got a pipe, a device or a socket")
-    return path.read_bytes()
 
 
 def write_json(path: str | Path, content: object) -> None:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from transformer_lib.checks import (
     require_not_negative,
+    require_one_of,
     require_positive,
     require_width,
 )
@@ -78,6 +79,7 @@ class PositionalEncoding(nn.Module):
     def __init__(self, d_model: int, max_len: int, layout: str = "interleaved") -> None:
         super().__init__()
         require_positive(d_model=d_model, max_len=max_len)
+        require_one_of(LAYOUTS, layout=layout)
         if layout == "learned":
             self.table = nn.Parameter(torch.randn(max_len, d_model) * d_model**-0.5)
         else:

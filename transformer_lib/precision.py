@@ -1,7 +1,6 @@
 """Precision and memory: shorter numbers where they do, activations computed twice."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import partial
 
 import torch
@@ -16,6 +15,7 @@ from transformer_lib.checks import (
 )
 from transformer_lib.decoder import DecoderLayer
 from transformer_lib.encoder import EncoderLayer
+from transformer_lib.swapped import Swapped
 
 PRECISIONS = {
     "float32": None,
@@ -107,9 +107,11 @@ class LossScaler:
         return finite
 
 
-@contextmanager
-def checkpoint_layers(model: nn.Module, enabled: bool = True) -> Iterator[None]:
+def checkpoint_layers(model: nn.Module, enabled: bool = True) -> Swapped:
     """Let layers called meanwhile keep their inputs alone, and compute the rest twice.
+
+        with checkpoint_layers(model):
+            loss = model(src, tgt).sum()
 
     The second time is when the gradients want it, with the same random numbers, so that
     dropout drops the same. The gradients are the same, bit for bit.
@@ -118,14 +120,14 @@ def checkpoint_layers(model: nn.Module, enabled: bool = True) -> Iterator[None]:
         model: Its encoder and decoder layers are meant.
         enabled: False changes nothing.
 
+    Returns:
+        The replaced ``forward`` methods; ``with`` puts them back.
+
     Source: Chen et al. (2016), section 4.
     """
     kinds = (EncoderLayer, DecoderLayer) if enabled else ()
     layers = [module for module in model.modules() if isinstance(module, kinds)]
-    for layer in layers:
-        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
-    try:
-        yield
-    finally:
-        for layer in layers:
-            del layer.forward
+    return Swapped(
+        (layer, "forward", partial(checkpoint, layer.forward, use_reentrant=False))
+        for layer in layers
+    )

@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict
 
 import torch
 from torch import Tensor, nn
 
 from transformer_lib.attention import MultiHeadAttention
-from transformer_lib.checkpoint import require_own_config
+from transformer_lib.checkpoint import load_weights
 from transformer_lib.checks import require_probability
 from transformer_lib.data.batching import Batch
 from transformer_lib.feed_forward import FeedForward
 from transformer_lib.model import Transformer
 from transformer_lib.training import evaluate
+from transformer_lib.variants.families import build_model
 from transformer_lib.variants.grouped import GroupedAttention
+from transformer_lib.variants.modern import ModernConfig
 
 
 def matrices(model: Transformer) -> list[Tensor]:
@@ -154,7 +156,7 @@ def remove_heads(attention: MultiHeadAttention, heads: Sequence[int]) -> None:
     if getattr(attention.attend, "places", False):
         raise ValueError(
             "attention must not have its positions in its heads to remove some, "
-            f"got {attention.attend.name}"
+            f"got {attention.attend}"
         )
     if attention.w_k.out_features != attention.w_q.out_features:
         raise ValueError(
@@ -222,7 +224,7 @@ def shrink(
 ) -> Transformer:
     """Make a smaller model: in every layer only the best heads and features stay.
 
-    The same number stays everywhere, so that a ``TransformerConfig`` can say it.
+    The same number stays everywhere, so that a ``ModernConfig`` can say it.
 
     Args:
         model: Left as it was.
@@ -244,7 +246,7 @@ def shrink(
             raise ValueError(
                 f"{name} must be at least 1 and at most {most}, got {size}"
             )
-    d_k = config.d_k or config.d_model // config.num_heads
+    d_k = getattr(config, "d_k", None) or config.d_model // config.num_heads
     smaller = deepcopy(model)
     for name, losses in losses_without_heads(model, batches).items():
         gone = torch.tensor(losses).argsort()[: config.num_heads - num_heads]
@@ -252,10 +254,10 @@ def shrink(
     for name, sizes in feature_sizes(model, batches).items():
         gone = sizes.argsort()[: config.d_ff - d_ff]
         remove_features(smaller.get_submodule(name), gone)
-    groups = config.num_key_heads
-    if groups == config.num_heads:  # in groups of one, which stay so
-        groups = num_heads
-    sizes = {"num_heads": num_heads, "num_key_heads": groups, "d_k": d_k, "d_ff": d_ff}
-    smaller.config = replace(config, **sizes)
-    require_own_config(smaller)
-    return smaller.eval()
+    choices = asdict(config) | {"num_heads": num_heads, "d_k": d_k, "d_ff": d_ff}
+    if choices.get("num_key_heads") == config.num_heads:  # in groups of one
+        choices["num_key_heads"] = num_heads
+    described = build_model(ModernConfig(**choices))
+    weights = dict(smaller.named_parameters())
+    load_weights(described, weights, source="the smaller model")
+    return described.eval()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from transformer_lib.checks import require_finite, require_whole, require_width
 from transformer_lib.model import Transformer
+from transformer_lib.plain import require_plain
 from transformer_lib.positions import PositionalEncoding
 from transformer_lib.variants.norm import RMSNorm
 
@@ -142,14 +143,19 @@ def quantize(
         The copy, in evaluation mode. Its weights want no gradients.
 
     Raises:
-        ValueError: If the model holds weights in a module of another kind, or a hook on
-            a linear layer, which would be lost; or if ``largest`` lacks a layer, or has
-            0 for one, as for a layer that only saw zeros.
+        ValueError: If a module with weights is of another kind or quantized already, or
+            has a hook or a method of its own, which would be lost; or if ``largest``
+            lacks a layer, or has 0 for one, as for a layer that only saw zeros.
     """
     model = deepcopy(model).requires_grad_(False)
+    layers = [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, QuantizedLinear) or list(module.parameters(recurse=False))
+    ]
+    require_plain(layers, KNOWN)
     shared = shared_weights(model)
-    for name, module in list(model.named_modules()):
-        refuse_unknown(name, module)
+    for name, module in layers:
         if type(module) is nn.Linear and f"{name}.weight" not in shared:
             if largest is not None and name not in largest:
                 raise ValueError(f"largest must have {name}, got {len(largest)} others")
@@ -176,23 +182,6 @@ def shared_weights(model: nn.Module) -> list[str]:
     return [
         name for name, weight in named if sum(weight is other for _, other in named) > 1
     ]
-
-
-def refuse_unknown(name: str, module: nn.Module) -> None:
-    """Raise ``ValueError`` for what cannot be quantized, or was already.
-
-    Args:
-        name: The module's, in the model.
-        module: A module that has weights of its own must be of a known kind.
-    """
-    kind = type(module)
-    has_weights = any(True for _ in module.parameters(recurse=False))
-    if issubclass(kind, QuantizedLinear) or (has_weights and kind not in KNOWN):
-        raise ValueError(
-            f"model must hold only known layers, got a {kind.__name__} as {name}"
-        )
-    if kind is nn.Linear and (module._forward_hooks or module._forward_pre_hooks):
-        raise ValueError(f"model must have no hooks on its layers, got one on {name}")
 
 
 def calibrate(model: Transformer, run: Callable[[], object]) -> dict[str, list[Tensor]]:

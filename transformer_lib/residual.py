@@ -4,21 +4,20 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from transformer_lib.checks import require_positive, require_probability
+from transformer_lib.checks import require_probability
 
 
 class Residual(nn.Module):
     """Add what a sublayer found out to what was there, and normalise.
 
     Args:
-        d_model: Width of the vectors.
+        norm: Normalises vectors of width d_model, such as ``nn.LayerNorm(d_model)``.
         dropout: Share of the sublayer's output dropped while training, in [0, 1).
         norm_first: False: post-norm, the paper's, normalises the sum. True: pre-norm
             normalises the sublayer's input and leaves the sum alone.
-        norm_eps: Added to the variance inside the norm.
 
     Raises:
-        ValueError: If ``d_model`` is not positive, or ``dropout`` is outside [0, 1).
+        ValueError: If ``dropout`` is outside [0, 1).
 
     Source: post-norm: Vaswani et al. (2017), sections 3.1 and 5.4. Pre-norm: Xiong et
     al. (2020), figure 1.
@@ -26,17 +25,15 @@ class Residual(nn.Module):
 
     def __init__(
         self,
-        d_model: int,
+        norm: nn.Module,
         *,
         dropout: float = 0.1,
         norm_first: bool = False,
-        norm_eps: float = 1e-5,
     ) -> None:
         super().__init__()
-        require_positive(d_model=d_model)
         require_probability(dropout=dropout)
         self.norm_first = norm_first
-        self.norm = nn.LayerNorm(d_model, eps=norm_eps)
+        self.norm = norm
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:

@@ -9,11 +9,7 @@ takes is for a run to say.
 from dataclasses import dataclass
 from typing import Self
 
-from transformer_lib.checks import (
-    require_not_negative,
-    require_one_of,
-    require_positive,
-)
+from transformer_lib.checks import require_one_of, require_positive
 
 WEIGHT, GRADIENT, STATE = 2, 2, 12  # bytes: bfloat16 twice, then three float32
 SHORT = 2  # bytes of a number that travels or is kept for the gradients
@@ -50,15 +46,8 @@ class ModelSize:
     dropout: bool = False
 
     def __post_init__(self) -> None:
-        require_positive(
-            parameters=self.parameters,
-            d_model=self.d_model,
-            d_ff=self.d_ff,
-            d_kv=self.d_kv,
-            attentions=self.attentions,
-            feed_forwards=self.feed_forwards,
-            vocab_size=self.vocab_size,
-        )
+        sizes = {name: size for name, size in vars(self).items() if size is not False}
+        require_positive(**sizes)
 
     @classmethod
     def base(cls) -> Self:
@@ -130,12 +119,8 @@ class Split:
     recompute: bool = False
 
     def __post_init__(self) -> None:
-        require_positive(
-            data=self.data,
-            tensor=self.tensor,
-            pipeline=self.pipeline,
-            parts=self.parts,
-        )
+        require_positive(data=self.data, tensor=self.tensor)
+        require_positive(pipeline=self.pipeline, parts=self.parts)
         require_one_of(SHARDED, sharded=self.sharded)
 
     @property
@@ -168,11 +153,8 @@ class Machine:
     reached: float = 0.4
 
     def __post_init__(self) -> None:
-        require_positive(workers=self.workers)
-        for name in ("operations", "memory", "inside", "between", "reached"):
-            value = getattr(self, name)
-            require_not_negative(**{name: value})
-            if value == 0:
+        for name, value in vars(self).items():
+            if not value > 0:  # as nan is not
                 raise ValueError(f"{name} must be above 0, got {value}")
         if self.reached > 1:
             raise ValueError(f"reached must be at most 1, got {self.reached}")

@@ -12,7 +12,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from transformer_lib.checks import require_probability
-from transformer_lib.files import read_file, whole_file
+from transformer_lib.files import whole_file
 
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>")
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -61,11 +61,8 @@ class Tokenizer:
         )
         bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         bpe.decoder = decoders.ByteLevel()
-        texts = list(texts)
-        # A merge leaves a byte less, and a character has at most 12 in NFC.
-        most = smallest + sum(12 * len(text) + 1 for text in texts)
         trainer = trainers.BpeTrainer(
-            vocab_size=min(vocab_size, most),  # it reserves room for all of them
+            vocab_size=vocab_size,
             special_tokens=list(SPECIAL_TOKENS),
             initial_alphabet=BYTES,
             show_progress=False,
@@ -239,7 +236,7 @@ class Tokenizer:
             ValueError: If it holds something else.
         """
         try:
-            return cls.from_json(read_file(path).decode())
+            return cls.from_json(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"{path} is not a whole tokenizer: {error}") from error
 

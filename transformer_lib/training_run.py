@@ -17,7 +17,6 @@ from transformer_lib.checks import (
     require_not_negative,
     require_positive,
     require_probability,
-    require_type,
 )
 from transformer_lib.files import write_csv
 from transformer_lib.model import Transformer
@@ -206,14 +205,17 @@ class TrainingRun:
         tensors, about = load_tensors(path)
         if not about.keys() >= {"model", "training", "history"}:
             raise ValueError(f"{path} holds no training run, but {sorted(about)}")
-        for key in ("model", "training"):
-            require_type(dict, **{f"{path}: about.{key}": about[key]})
-        _require_same("model", asdict(self.model.config), about["model"], path)
-        _require_same("config", asdict(self.config), about["training"], path)
-        require_type(list[self.record], **{f"{path}: about.history": about["history"]})
         try:
+            _require_same("model", asdict(self.model.config), about["model"], path)
+            _require_same("config", asdict(self.config), about["training"], path)
             self._restore(tensors, about, path)
-        except (LookupError, TypeError, OverflowError, RuntimeError) as error:
+        except (
+            LookupError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RuntimeError,
+        ) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
     def _restore(self, tensors: dict, about: dict, path: Path) -> None:

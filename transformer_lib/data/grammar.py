@@ -274,20 +274,15 @@ def _verbs(clause: Clause, verb_place: str) -> list[_Word]:
 
 def _clause(clause: Clause, verb_place: str) -> tuple[list[_Word], list[_Word]]:
     """The same words in English and in German order."""
-    subject = _noun_phrase(clause.subject, "nominative")
-    finite, *end = _verbs(clause, verb_place)
-    if len(clause.objects) != len(VERBS[clause.verb].objects):
+    cases = [case for case, _ in VERBS[clause.verb].objects]
+    if len(clause.objects) != len(cases):
         raise ValueError(
             f"objects must be as many as {clause.verb!r} takes, "
-            f"got {len(clause.objects)} and {len(VERBS[clause.verb].objects)}"
+            f"got {len(clause.objects)} and {len(cases)}"
         )
-    objects = [
-        word
-        for phrase, (case, _) in zip(
-            clause.objects, VERBS[clause.verb].objects, strict=True
-        )
-        for word in _noun_phrase(phrase, case)
-    ]
+    subject = _noun_phrase(clause.subject, "nominative")
+    finite, *end = _verbs(clause, verb_place)
+    objects = [*chain.from_iterable(map(_noun_phrase, clause.objects, cases))]
     adverb = [_Word(clause.adverb, ADVERBS[clause.adverb])] if clause.adverb else []
     place = []
     if clause.place:
@@ -297,27 +292,22 @@ def _clause(clause: Clause, verb_place: str) -> tuple[list[_Word], list[_Word]]:
         if [word.german for word in place[:2]] == ["in", "dem"]:
             place[0].german, place[1].german = "im", ""
 
+    if clause.first != "subject" and verb_place != "second":
+        raise ValueError(
+            "first must be 'subject' unless the verb is second, "
+            f"got {clause.first!r} and a verb that is {verb_place}"
+        )
+    front = {"subject": subject, "adverb": adverb, "place": place}[clause.first]
+    if not front:
+        raise ValueError(
+            f"first must be what the clause has, got {clause.first!r} and {clause}"
+        )
     english = [subject, [finite, *end], objects, place, adverb]
-    german = [subject, adverb, objects, place]
-    if clause.first != "subject":
-        if verb_place != "second":
-            raise ValueError(
-                "first must be 'subject' unless the verb is second, "
-                f"got {clause.first!r} and a verb that is {verb_place}"
-            )
-        front = {"adverb": adverb, "place": place}[clause.first]
-        if not front:
-            raise ValueError(
-                f"first must be what the clause has, got {clause.first!r} and {clause}"
-            )
-        for fields in (english, german):
-            fields.remove(front)
-            fields.insert(0, front)
-    if verb_place == "last":
-        german = [*german, end, [finite]]
-    else:
-        german.insert(1 if verb_place == "second" else 0, [finite])
-        german.append(end)
+    german = [subject, adverb, objects, place, end]
+    for fields in (english, german):
+        fields.remove(front)
+        fields.insert(0, front)
+    german.insert({"first": 0, "second": 1, "last": 5}[verb_place], [finite])
     return list(chain.from_iterable(english)), list(chain.from_iterable(german))
 
 
@@ -339,8 +329,7 @@ def sentence(parts: list[tuple[str, Clause]]) -> AlignedPair:
     Raises:
         ValueError: If the choices of a clause do not go together.
     """
-    english, german = "", ""
-    english_words, german_words = [], []
+    english, german, english_words, german_words = "", "", [], []
     for i, (conjunction, clause) in enumerate(parts):
         if conjunction in SUBORDINATING:
             verb_place = "last"
@@ -357,13 +346,11 @@ def sentence(parts: list[tuple[str, Clause]]) -> AlignedPair:
         german += " ".join(word.german for word in theirs if word.german)
         english_words += ours
         german_words += theirs
-    counts = accumulate(word.english != "" for word in english_words)
-    positions = {
-        word: count - 1 for word, count in zip(english_words, counts, strict=True)
-    }
-    return AlignedPair(
-        english, german, tuple(positions[word] for word in german_words if word.german)
-    )
+    counts = accumulate((word.english != "" for word in english_words), initial=-1)
+    next(counts)
+    positions = dict(zip(english_words, counts, strict=True))
+    said = [word for word in german_words if word.german]
+    return AlignedPair(english, german, tuple(positions[word] for word in said))
 
 
 def _draw_noun_phrase(rng: random.Random, kinds: str) -> NounPhrase:
@@ -456,10 +443,7 @@ def sentence_pairs(
     count: int, seed: int, shortest: int = 2, longest: int = 14, clauses: int = 2
 ) -> list[tuple[str, str]]:
     """Draw the sentences of ``aligned_pairs`` as plain pairs (English, German)."""
-    return [
-        (pair.english, pair.german)
-        for pair in aligned_pairs(count, seed, shortest, longest, clauses)
-    ]
+    return [pair[:2] for pair in aligned_pairs(count, seed, shortest, longest, clauses)]
 
 
 class Splits(NamedTuple):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pooch
 
+from transformer_lib.checks import require_one_of
+
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 SPLITS = {
     "train": "train",
@@ -62,14 +64,8 @@ def multi30k(
         ValueError: If a file differs from the published one, or the split or a language
             is unknown.
     """
-    if split not in SPLITS:
-        raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
-    for language in (source, target):
-        if language not in LANGUAGES:
-            raise ValueError(
-                f"source and target must be one of {', '.join(LANGUAGES)}, "
-                f"got {language!r}"
-            )
+    require_one_of(SPLITS, split=split)
+    require_one_of(LANGUAGES, source=source, target=target)
     place = _place(folder)
     sides = [_lines(place / f"{SPLITS[split]}.{code}.gz") for code in (source, target)]
     return list(zip(*sides, strict=True))

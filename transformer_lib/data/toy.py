@@ -3,7 +3,11 @@
 import random
 import zlib
 
-from transformer_lib.checks import require_not_negative, require_positive
+from transformer_lib.checks import (
+    require_not_negative,
+    require_one_of,
+    require_positive,
+)
 
 SPECIAL_IDS = 3  # 0, 1 and 2 are PAD, BOS and EOS; symbols begin here
 
@@ -47,8 +51,7 @@ def toy_pairs(
             than ``shortest``, there are fewer symbols than ``longest``, or so few
             sequences that none is held out, or none is not.
     """
-    if task not in TASKS:
-        raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+    require_one_of(TASKS, task=task)
     require_not_negative(count=count)
     require_positive(shortest=shortest)
     if longest < shortest:

@@ -56,8 +56,12 @@ def render(listing: Listing) -> str:
         f'<div class="w-part"{name}>{"".join(map(_group, part.groups))}</div>'
         for name, part in zip(names, listing.parts, strict=True)
     ).replace('tabindex="-1"', 'tabindex="0"', 1)
+    silent = [
+        f"{part.qualname}: {x}" for part in listing.parts for x in part.unmentioned
+    ]
+    unmentioned = f' data-unmentioned="{escape("; ".join(silent))}"' if silent else ""
     return (
-        f'<section class="walk" data-walk="{escape(listing.name)}" '
+        f'<section class="walk" data-walk="{escape(listing.name)}"{unmentioned} '
         f'aria-label="{title}, line by line"><style>{STYLE}</style>'
         f'<div class="w-head"><b>{title}</b> '
         '<button type="button" class="w-step" hidden>Step through</button> '

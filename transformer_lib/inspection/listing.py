@@ -10,6 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from transformer_lib.inspection import as_html, as_text, tracing
+from transformer_lib.inspection.mentions import unmentioned_calls
 from transformer_lib.inspection.rows import Listing, Part, Row
 from transformer_lib.inspection.shapes import Letters, parse_shapes
 from transformer_lib.inspection.statements import Statement
@@ -107,6 +108,8 @@ def walk(
     ]
     if notes is not None:
         _attach_notes(notes, parts)
+        for part, traced_part in zip(parts, ran, strict=True):
+            part.unmentioned = unmentioned_calls(part, traced_part.function)
     return Walk(parts, letters.sizes, run.result, run.error)
 
 

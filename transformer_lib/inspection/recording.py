@@ -13,6 +13,7 @@ from transformer_lib.attention import (
     fused_attention,
     scaled_dot_product_attention,
 )
+from transformer_lib.swapped import Swapped, described
 
 _ENTERING = Lock()
 
@@ -58,29 +59,22 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
         )
     maps: dict[str, Tensor] = {}
     with _ENTERING:
-        before = {name: layer.attend for name, layer in layers.items()}
-        for name, attend in before.items():
-            if isinstance(attend, _Recorder):
+        for name, layer in layers.items():
+            if isinstance(layer.attend, _Recorder):
                 raise RuntimeError(
                     "model must be recorded once at a time, got a second recording of "
                     f"{name or type(model).__name__}"
                 )
-        recorders = {
-            name: _Recorder(attend, maps, name) for name, attend in before.items()
-        }
-        for name, layer in layers.items():
-            layer.attend = recorders[name]
-    try:
+        recorded = Swapped(
+            (layer, "attend", _Recorder(layer.attend, maps, name))
+            for name, layer in layers.items()
+        )
+    with recorded:
         yield maps
-    finally:
-        for name, layer in layers.items():
-            layer.attend = before[name]
 
 
 class _Recorder:
     """Stands in for the ``attend`` of a layer, and keeps the weights."""
-
-    name = "a recording"  # as errors call it
 
     def __init__(
         self, before: Callable[..., Tensor], maps: dict[str, Tensor], where: str
@@ -92,6 +86,9 @@ class _Recorder:
         heads, weights = self.explicit(*inputs)
         self.maps[self.where] = weights.detach()
         return heads
+
+    def __repr__(self) -> str:
+        return "a recording"  # as errors call it
 
     def __reduce__(self) -> tuple[Callable, tuple]:
         """Give a copy of the layer, or a pickle, what it attended with before."""
@@ -112,9 +109,8 @@ def _explicit_form(attend: Callable[..., Tensor], where: str) -> Callable[..., t
         return scaled_dot_product_attention
     explicit = getattr(attend, "explicit", None)
     if explicit is None:
-        name = getattr(attend, "name", getattr(attend, "__name__", repr(attend)))
         raise ValueError(
             "attend must have an explicit form to be recorded, got "
-            f"{name} at {where or 'the layer itself'}"
+            f"{described(attend)} at {where or 'the layer itself'}"
         )
     return explicit

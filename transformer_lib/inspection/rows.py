@@ -1,6 +1,6 @@
 """What a listing shows: functions, their rows, and the note that each belongs to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from transformer_lib.inspection.statements import Statement
 from transformer_lib.inspection.values import Value
@@ -81,12 +81,14 @@ class Part:
         qualname: Its name there, ``MultiHeadAttention.forward``.
         file: The file, ``transformer_lib/attention.py``.
         rows: Its statements, top to bottom.
+        unmentioned: Calls of its own package that a note covers and does not name.
     """
 
     module: str
     qualname: str
     file: str
     rows: list[Row]
+    unmentioned: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:

@@ -87,6 +87,13 @@ class Statement:
         return list(dict.fromkeys([*filter(None, found), *self.targets]))
 
     @cached_property
+    def called(self) -> list[str]:
+        """The names that it calls, also in lambdas: ``self.w_q``, ``padding_mask``."""
+        parts = [part for node in self.nodes for part in _all_parts(node)]
+        found = [_dotted(part.func) for part in parts if isinstance(part, ast.Call)]
+        return list(dict.fromkeys(filter(None, found)))
+
+    @cached_property
     def targets(self) -> list[str]:
         """The names that it assigns to, in order."""
         found = [_bound(part) for node in self.nodes for part in _own_parts(node)]
@@ -235,6 +242,17 @@ def _own_parts(node: ast.AST) -> Iterator[ast.AST]:
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
                 yield from _own_parts(child)
+
+
+def _all_parts(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk through a node and other scopes in it, but not into the blocks below it."""
+    yield node
+    for field, value in ast.iter_fields(node):
+        if field in BLOCKS and isinstance(value, list):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from _all_parts(child)
 
 
 def _dotted(node: ast.AST) -> str | None:

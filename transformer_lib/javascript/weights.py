@@ -10,19 +10,26 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
-from transformer_lib.attention import fused_attention
+from transformer_lib import fast_decoder
 from transformer_lib.checkpoint import load_weights, require_own_config
+from transformer_lib.embedding import TokenEmbedding
+from transformer_lib.encoder import Encoder, EncoderLayer
 from transformer_lib.files import whole_file
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import Transformer
+from transformer_lib.plain import require_plain
+from transformer_lib.positions import PositionalEncoding
 from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
+from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.modern import ModernConfig
 
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
-KNOWN = {"norm": "layer", "gated": False}  # other choices
-KNOWN |= {"num_key_heads": None, "scale_embeddings": True}
+KNOWN = fast_decoder.KNOWN | {Encoder, EncoderLayer, nn.Embedding}
+KNOWN |= {TokenEmbedding, PositionalEncoding}
 BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
 
 
@@ -42,37 +49,31 @@ def to_script(translator: Translator) -> str:
         ``translator`` is what the JavaScript class ``Translator`` starts from.
 
     Raises:
-        ValueError: If the model is another, or not as its configuration says.
+        ValueError: If the model is another, holds a part that the JavaScript does not
+            know, or is not as its configuration says.
     """
     config = translator.model.config
-    if config.src_vocab_size is None or config.positions != "interleaved":
-        raise ValueError(
-            "the model must have a source and interleaved positions, got "
-            f"src_vocab_size {config.src_vocab_size} and {config.positions!r}"
-        )
-    if config.tgt_vocab_size is None:
-        raise ValueError("the model must have a target, got tgt_vocab_size None")
+    if not isinstance(translator.model, Transformer):
+        kind = type(translator.model).__name__
+        raise ValueError(f"the model must be a Transformer, got a {kind}")
+    if config.positions != "interleaved":
+        raise ValueError(f"positions must be interleaved, got {config.positions!r}")
     if config.activation not in ACTIVATIONS:
         raise ValueError(
             f"activation must be one of {', '.join(ACTIVATIONS)} in the JavaScript, "
             f"got {config.activation}"
         )
-    for name, known in KNOWN.items():
-        if getattr(config, name) != known:
-            raise ValueError(
-                f"{name} must be {known!r} in the JavaScript, "
-                f"got {getattr(config, name)!r}"
-            )
-    for name, module in translator.model.named_modules():
-        if getattr(module, "attend", fused_attention) is not fused_attention:
-            raise ValueError(f"the model must hold no other attention, got one: {name}")
+    if not getattr(config, "scale_embeddings", True):
+        raise ValueError("scale_embeddings must be True in the JavaScript, got False")
+    require_plain(translator.model.named_modules(), KNOWN)
     if config.d_model % 4 or config.d_ff % 4:
         raise ValueError(
             "d_model and d_ff must be divisible by 4, "
             f"got {config.d_model} and {config.d_ff}"
         )
     require_own_config(translator.model)
-    width = config.num_heads * (config.d_k or config.d_model // config.num_heads)
+    d_k = getattr(config, "d_k", None) or config.d_model // config.num_heads
+    width = config.num_heads * d_k
     if width % 4:
         raise ValueError(f"num_heads * d_k must be divisible by 4, got {width}")
     shapes, floats, integers = {}, [], []
@@ -113,17 +114,14 @@ def from_script(text: str) -> Translator:
     packed = json.loads(text.removeprefix(BEFORE).removesuffix(AFTER))
     floats = np.frombuffer(base64.b64decode(packed["floats"]), "<f4")
     integers = np.frombuffer(base64.b64decode(packed["integers"]), "i1")
-    weights, floats_used, integers_used = {}, 0, 0
+    weights = {}
     for name, shape in packed["shapes"].items():
-        weight = torch.tensor(floats[floats_used : floats_used + shape[0]])
-        floats_used += shape[0]
+        weight, floats = torch.tensor(floats[: shape[0]]), floats[shape[0] :]
         if len(shape) == 2:
-            size = shape[0] * shape[1]
-            values = torch.tensor(integers[integers_used : integers_used + size])
-            weight = dequantize(values.view(shape), weight)
-            integers_used += size
+            values, integers = np.split(integers, [shape[0] * shape[1]])
+            weight = dequantize(torch.tensor(values).view(shape), weight)
         weights[name] = weight
-    model = Transformer(TransformerConfig(**packed["config"]))
+    model = build_model(plainest(ModernConfig(**packed["config"])))
     load_weights(model, weights, source="the script")
     tokenizer = Tokenizer.from_json(json.dumps(packed["tokenizer"]))
     return Translator(model.eval(), tokenizer)

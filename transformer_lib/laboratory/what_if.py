@@ -1,7 +1,7 @@
 """What if a part of a trained model were weaker, stronger, or not there?"""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from difflib import SequenceMatcher
 from functools import partial
 
@@ -13,6 +13,7 @@ from transformer_lib.decoding import greedy_decode
 from transformer_lib.laboratory.decoding import read
 from transformer_lib.model import Transformer
 from transformer_lib.residual import Residual
+from transformer_lib.swapped import Swapped
 from transformer_lib.training import evaluate
 from transformer_lib.translation import Translator
 from transformer_lib.widgets.panel import Panel, Table, choose, slide, tick, write
@@ -103,36 +104,25 @@ def altered(
         raise ValueError(f"head must be below {modules[0].num_heads}, got {head}")
     if part.endswith("residuals") and not model.config.norm_first:
         raise ValueError("residuals can be altered in pre-norm layers, got post-norm")
-    before = {module: module.attend for module in modules if hasattr(module, "attend")}
-    hooks = []
-    try:
+    heads = slice(None) if head is None else head
+    past = part.endswith("residuals")
+    with ExitStack() as changes:
         for module in modules:
-            if module in before:
-                heads = slice(None) if head is None else head
-                module.attend = partial(_scaled_heads, module.attend, factor, heads)
+            if hasattr(module, "attend"):
+                attend = partial(_scaled_heads, module.attend, factor, heads)
+                changes.enter_context(Swapped([(module, "attend", attend)]))
             else:
-                past = part.endswith("residuals")
-                hooks.append(module.register_forward_hook(_scaled(factor, past)))
+                hook = module.register_forward_hook(_scaled(factor, past))
+                changes.enter_context(hook)
         yield
-    finally:
-        for module, attend in before.items():
-            module.attend = attend
-        for hook in hooks:
-            hook.remove()
 
 
-@contextmanager
-def without_causal_mask(model: Transformer) -> Iterator[None]:
-    """Let the decoder's positions see those after them, for a while."""
+def without_causal_mask(model: Transformer) -> Swapped:
+    """Let the decoder's positions see those after them, inside a ``with`` block."""
     layers = [layer.self_attention for layer in model.decoder.layers]
-    before = [layer.attend for layer in layers]
-    try:
-        for layer in layers:
-            layer.attend = partial(_without_mask, layer.attend)
-        yield
-    finally:
-        for layer, attend in zip(layers, before, strict=True):
-            layer.attend = attend
+    return Swapped(
+        (layer, "attend", partial(_without_mask, layer.attend)) for layer in layers
+    )
 
 
 def _scaled_heads(

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
+from transformer_lib.checks import require_one_of
 from transformer_lib.data.grammar import Splits, splits
 from transformer_lib.data.multi30k import SPLITS, multi30k
 
 DATA = ("grammar", "multi30k")
-LONGEST = 100_000  # bytes of a line: no sentence has as many, and long words are slow
 grammar_splits = cache(splits)
 
 
@@ -19,15 +19,15 @@ class Corpus:
     """Pairs of sentences to learn from and to be judged by.
 
     Args:
-        data: "grammar" or "multi30k"; not read where there are ``files``.
-        source: Language to translate from, "en" or "de"; likewise.
-        target: Language to translate into; likewise.
+        data: "grammar" or "multi30k".
+        source: Language to translate from, "en" or "de".
+        target: Language to translate into, the other one.
         files: For each split a file in the source language and one in the target
-            language, which may be any. None takes ``data``.
+            language, which may be any two. They replace ``data``.
 
     Raises:
-        ValueError: If ``data`` is neither, or asked for another pair of languages, or
-            ``files`` are not two for each split.
+        ValueError: If ``data`` is neither, or cannot have these languages, or a split
+            does not have two files.
     """
 
     data: str = "grammar"
@@ -36,13 +36,10 @@ class Corpus:
     files: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
-        if self.data not in DATA:
-            raise ValueError(f"data must be {' or '.join(DATA)}, got {self.data}")
+        require_one_of(DATA, data=self.data)
         for split, names in (self.files or {}).items():
-            if len(names) != 2:
-                raise ValueError(
-                    f"files must be 2 for each split, got {len(names)} for {split}"
-                )
+            if [type(name) for name in names] != [str, str]:
+                raise ValueError(f"files must be 2 names a split, got {names}: {split}")
         if self.files is None and {self.source, self.target} != {"en", "de"}:
             raise ValueError(
                 f"source and target must be en and de in {self.data}, "
@@ -63,10 +60,7 @@ class Corpus:
             FileNotFoundError: If a file is missing.
             ValueError: If there is no such split, or a file is damaged.
         """
-        if split not in self.names:
-            raise ValueError(
-                f"split must be one of {', '.join(self.names)}, got {split}"
-            )
+        require_one_of(self.names, split=split)
         if self.files is not None:
             return read_parallel(*self.files[split])
         if self.data == "multi30k":
@@ -82,7 +76,7 @@ class Corpus:
 
 
 def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str]]:
-    """Read two files of which each line of one translates the same line of the other.
+    """Read two files; each line of one translates the same line of the other.
 
     Args:
         source: A UTF-8 text file in the language to translate from.
@@ -92,9 +86,9 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
         Pairs of lines.
 
     Raises:
-        ValueError: If the files have different numbers of lines or no text, a line is
-            not UTF-8, or one is empty where the other is not: then they have most
-            likely slipped.
+        ValueError: If the files have different numbers of lines, a line is not UTF-8,
+            or one is empty where the other is not: then the files are probably not
+            aligned.
     """
     sides = read_lines(source), read_lines(target)
     if len(sides[0]) != len(sides[1]):
@@ -110,10 +104,6 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
                 f"line {number} must have text in both {source} and {target}, "
                 f"got {pair[0]!r} and {pair[1]!r}"
             )
-    if not any(side.strip() for side in sides[0]):
-        raise ValueError(
-            f"{source} and {target} must have text, got {len(pairs)} empty lines"
-        )
     return pairs
 
 
@@ -121,50 +111,28 @@ def read_lines(path: str | Path) -> list[str]:
     """Read the lines of a UTF-8 text file, as ``lines_of`` does.
 
     Raises:
-        ValueError: If a line is too long or not UTF-8; the message says which.
+        ValueError: If a line is not UTF-8; the message says which.
     """
     with Path(path).open("rb") as file:
         return list(lines_of(file, str(path)))
 
 
 def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
-    """Read lines as they come, ended by "\\n" or "\\r\\n" and by no other.
+    """Read lines as they arrive; only "\\n" and "\\r\\n" end one.
 
     Args:
         file: UTF-8 text.
         name: What the error calls it.
 
     Yields:
-        Each line, without its end.
+        Each line, without its end and without a byte-order mark.
 
     Raises:
-        ValueError: If a line is too long or not UTF-8; the message says which.
+        ValueError: If a line is not UTF-8; the message says which.
     """
-    read = partial(file.readline, LONGEST + 2)  # what is longer is not read to its end
-    for number, line in enumerate(iter(read, b""), 1):
-        yield read_line(line, f"{name}, line {number}")
-
-
-def read_line(line: bytes, place: str) -> str:
-    """Decode a line, without its end and without a byte-order mark.
-
-    Args:
-        line: UTF-8, at most 100,000 bytes and the end.
-        place: Where it comes from, for the error.
-
-    Raises:
-        ValueError: If it is longer or not UTF-8.
-    """
-    line = line.removesuffix(b"\n").removesuffix(b"\r")
-    if len(line) > LONGEST:
-        raise ValueError(
-            f"{place} must have at most {LONGEST:,} bytes, got at least {len(line):,}"
-        )
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{place} must be UTF-8, got {line[error.start]:#04x} as byte "
-            f"{error.start + 1}"
-        ) from error
-    return text.removeprefix("\ufeff")
+    for number, line in enumerate(file, 1):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}, line {number} must be UTF-8: {error}") from error
+        yield text.removesuffix("\n").removesuffix("\r").removeprefix("\ufeff")

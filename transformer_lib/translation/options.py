@@ -1,12 +1,14 @@
 """The options of the command and its help texts."""
 
 import argparse
+from pathlib import Path
 
 from transformer_lib.translation.corpus import DATA
 from transformer_lib.translation.run import CHOICES, PRESETS
 from transformer_lib.translation.translator import ALPHA
 
 PROGRAM = "python -m transformer_lib.translation"
+SHIPPED = Path(__file__).resolve().parents[2] / "models" / "multi30k-en-de"
 
 DESCRIPTION = """\
 Train a Transformer that translates, measure it and use it.
@@ -19,11 +21,9 @@ Train a small one on the grammar that comes with the book, in minutes:
 """
 
 DOWNLOAD = """\
-Fetch Multi30k: 30,014 captions of photographs for training and validation and 2,461
-for tests, in English and German, 1.4 MB. The captions are for non-commercial research
-and education only. Files that are already complete are kept.
-
-The files go to the folder that MULTI30K_DIR names, or to your cache folder.
+Fetch Multi30k, captions of photographs in English and German, 1.4 MB, for
+non-commercial research and education only. The files go to the folder that
+MULTI30K_DIR names, or to your cache folder.
 
 Example:
   {program} download
@@ -31,42 +31,26 @@ Example:
 
 TRAIN = """\
 Train a translator. By default it learns the book's own grammar, which needs no
-download.
+download and takes minutes. The preset for captions and files is meant for a GPU.
 
 You can stop it at any time, with Ctrl-C or by pulling the plug: the same command
-continues after the last finished epoch. Only one run at a time may train in a folder.
-The folder will contain
+continues after the last finished epoch. The folder will contain tokenizer.json,
+model.safetensors, run.json (the options, the time and the scores), log.csv (a row for
+each epoch) and training.safetensors (what the next epoch needs).
 
-  tokenizer.json         the vocabulary of the training sentences
-  training.safetensors   the state that the next epoch needs
-  log.csv                a row for each epoch
-  model.safetensors      the finished model
-  run.json               the options, the time, and the scores on the validation set
-
-torchrun starts several processes that train together, here two, each with a shard of
-every batch, on its own GPU or on the CPU. Without dropout this is the same training up
-to rounding; with dropout it is like a run with a different seed. A run can be continued
-with any number of processes, including one:
+torchrun starts several processes that train together, each on its own GPU or on the
+CPU:
   torchrun --standalone --nproc_per_node=2 -m transformer_lib.translation train \\
       --output runs/grammar
-Do this only in a network that you trust. On CPUs under Linux, the processes talk over
-loopback, but torchrun's own port listens on all interfaces without authentication, and
-torchrun unpickles what it reads there: anyone who can reach the port can run code.
---standalone does not change this, nor do --local-addr, --rdzv-endpoint=localhost:0 or
-the static rendezvous. A firewall does, and on Linux a network namespace, where loopback
-is the only interface:
-  unshare --net --map-root-user sh -c 'ip link set lo up && torchrun ...'
+Do this only in a network that you trust: torchrun's port listens on all interfaces
+without authentication, and anyone who can reach it can run code. See CONTRIBUTING.md.
 
 Examples:
-  {program} train --output runs/grammar
   {program} train --output runs/more --set dropout=0.1 num_layers=3
   {program} train --data multi30k --output runs/en-de
   {program} train --data multi30k --source de --target en --output runs/de-en
   {program} train --output runs/fr-it \\
       --train train.fr train.it --validation dev.fr dev.it
-
-The grammar takes minutes. The preset for captions and files is meant for a GPU, where
-it also takes minutes; on one core of a CPU it takes hours, fewer with --set r_drop=0.
 """
 
 EVALUATE = """\
@@ -75,8 +59,7 @@ the text as it is, BLEU of the lowercased text, which papers on Multi30k report,
 with its signature, and the share of translations that match exactly.
 
 The default is the validation set that the model was trained with. Look at a test set
-only once, after all choices are made: if you choose by a test set, you have trained on
-it.
+only once, after all choices are made.
 
 Examples:
   {program} evaluate --model runs/en-de
@@ -86,11 +69,8 @@ Examples:
 
 TRANSLATE = """\
 Translate a sentence, a file, or standard input, where each line is answered as it
-arrives. Each input line gives one output line; empty lines stay empty. Text is read and
-written as UTF-8. Only translations are written to standard output.
-
-A line that is too long for the model or not UTF-8 ends the command with an error that
-names the line; for a file, nothing is translated.
+arrives. Each line of UTF-8 gives one line on standard output. A line that is too long
+for the model or not UTF-8 ends the command with an error that names it.
 
 Examples:
   {program} translate "A dog runs on the beach."
@@ -100,7 +80,7 @@ Examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Describe every option; ``command`` comes to hold which command was chosen."""
+    """Describe every option; ``options.command`` is the command that was chosen."""
     whole = argparse.ArgumentParser(
         prog=PROGRAM,
         description=DESCRIPTION.format(program=PROGRAM),
@@ -132,14 +112,12 @@ def _train(command: argparse.ArgumentParser) -> None:
     add(
         "--preset",
         choices=PRESETS,
-        help="size of the model and how to train it (default: grammar for the "
-        "grammar, multi30k for anything else)",
+        help="sizes and training (default: grammar for the grammar, else multi30k)",
     )
     add(
         "--epochs",
         type=int,
-        help="the most passes through the data; "
-        "a preset's cooldown changes in proportion",
+        help="passes through the data; a preset's cooldown changes in proportion",
     )
     add("--seed", type=int, help="the seed of the run (default: 0)")
     add(
@@ -165,7 +143,6 @@ def _evaluate(command: argparse.ArgumentParser) -> None:
         "validation, test_2016, test_2017, mscoco (default: validation)",
     )
     _files(command, "--files", "instead of --data")
-    add("--json", metavar="FILE", help="also write the scores to this file")
     _device(command)
 
 
@@ -182,7 +159,7 @@ def _data(command: argparse.ArgumentParser, default: str) -> None:
         command.add_argument(
             name,
             choices=("en", "de"),
-            help=f"language to translate {where} (default: {usual}, or the other one)",
+            help=f"language to translate {where} (default: {usual})",
         )
 
 
@@ -198,7 +175,10 @@ def _files(command: argparse.ArgumentParser, name: str, purpose: str) -> None:
 
 def _model(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--model", metavar="FOLDER", help="a finished run (default: the shipped model)"
+        "--model",
+        default=SHIPPED,
+        metavar="FOLDER",
+        help="a finished run (default: the shipped model)",
     )
     command.add_argument(
         "--beam",
@@ -211,8 +191,7 @@ def _model(command: argparse.ArgumentParser) -> None:
         "--alpha",
         type=float,
         default=ALPHA,
-        help="strength of a beam's length penalty: more makes longer translations "
-        f"(default: {ALPHA}; the paper's is 0.6)",
+        help=f"length penalty of a beam (default: {ALPHA}; the paper's is 0.6)",
     )
     command.add_argument(
         "--readable",

@@ -6,23 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from random import Random
-from typing import NotRequired, TypedDict
 
 import torch
 from tqdm import tqdm
 
-from transformer_lib.checkpoint import require_own_config
+from transformer_lib.checkpoint import UNREADABLE
 from transformer_lib.checks import (
     require_not_negative,
-    require_positive,
     require_probability,
     require_type,
 )
 from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.distributed import leads, processes, wait_for_first
-from transformer_lib.files import read_file, sole_use, write_json
+from transformer_lib.files import sole_use, write_json
 from transformer_lib.full_training import FullConfig, FullEpoch, full_train
-from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training_run import HOW_IT_ENDS, STATE
 from transformer_lib.translation.corpus import Corpus
@@ -33,6 +30,8 @@ from transformer_lib.translation.translator import (
     TOKENIZER,
     Translator,
 )
+from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.modern import ModernConfig
 
 Recipe = Mapping[str, object]
 Sentences = tuple[str, str]
@@ -75,23 +74,13 @@ PRESETS: dict[str, Recipe] = {
 OF_THE_TOKENIZER = {"src_vocab_size", "tgt_vocab_size", "pad_id"}
 MODEL_CHOICES = {
     field.name: field.type
-    for field in fields(TransformerConfig)
+    for field in fields(ModernConfig)
     if field.name not in OF_THE_TOKENIZER
 }
 TRAINING_CHOICES = {field.name: field.type for field in fields(FullConfig)}
-CHOICES = {"vocab_size": int, "max_tokens": int}
+CHOICES = MODEL_CHOICES | TRAINING_CHOICES | {"vocab_size": int, "max_tokens": int}
 CHOICES |= {"bpe_dropout": float, "bpe_dropout_epochs": int}
-CHOICES |= MODEL_CHOICES | TRAINING_CHOICES
 SAME = CHOICES.keys() - HOW_IT_ENDS | {"sentences_sha256"}
-
-
-class Record(TypedDict):
-    """What ``run.json`` must hold to be of use. The choices stand beside it."""
-
-    command: str
-    corpus: Corpus
-    sentences_sha256: dict[str, str]
-    earlier_commands: NotRequired[list[str]]
 
 
 def require_choices(recipe: Recipe) -> None:
@@ -195,7 +184,7 @@ def train_translator(
     validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
     with sole_use(folder if leads() else None):
         if leads():
-            record = _begin(folder, record)
+            _begin(folder, record)
             tokenizer.save(folder / TOKENIZER)
         wait_for_first()  # which may refuse
         history = full_train(
@@ -219,36 +208,8 @@ def untrained(pairs: Sequence[Sentences], recipe: Recipe) -> Translator:
     sentences = [sentence for pair in pairs for sentence in pair]
     tokenizer = Tokenizer.train(sentences, recipe["vocab_size"])
     choices = _chosen(recipe, MODEL_CHOICES)
-    config = TransformerConfig.base(tokenizer.vocab_size, **choices)
-    require_room(config)
-    model = Transformer(config)
-    require_own_config(model)  # or nobody could load what is trained for hours
-    return Translator(model, tokenizer)
-
-
-def require_room(config: TransformerConfig) -> None:
-    """Refuse a model that this computer has not the memory to train.
-
-    Counted are its matrices and tables: weights, gradients and Adam's two means.
-
-    Raises:
-        ValueError: If that cannot be had, which is found out by asking for it at once.
-    """
-    sizes = {"d_model": config.d_model, "d_ff": config.d_ff, "max_len": config.max_len}
-    require_positive(**sizes)
-    width = config.d_model
-    heads = config.num_heads * config.d_k if config.d_k else width
-    inner = (6 if config.gated else 4) * config.d_ff  # of both stacks
-    layers = config.num_layers * (12 * heads + inner) * width
-    weights = config.tgt_vocab_size * width + layers
-    needed = 4 * (4 * weights + 2 * config.max_len * width)  # bytes
-    try:
-        torch.empty(min(needed, 2**63 - 1), dtype=torch.uint8)  # nothing is written
-    except RuntimeError as error:
-        raise ValueError(
-            "d_model, d_ff, num_layers, max_len and vocab_size must make a model that "
-            f"the memory can hold, got one of {needed:,} bytes"
-        ) from error
+    config = plainest(ModernConfig.base(tokenizer.vocab_size, **choices))
+    return Translator(build_model(config), tokenizer)
 
 
 def measure(
@@ -303,7 +264,7 @@ def encode_pairs(
 
 
 def digest(pairs: Sequence[Sentences]) -> str:
-    """Compute the SHA-256 by which a record knows the sentences again."""
+    """Compute the SHA-256 that tells whether a run goes on with the same sentences."""
     return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 
 
@@ -316,34 +277,26 @@ def read_record(folder: str | Path) -> dict[str, object]:
     """
     path = Path(folder) / RECORD
     try:
-        record = json.loads(read_file(path).decode())
-        require_type(Record, record=record)
+        record = json.loads(path.read_text(encoding="utf-8"))
         corpus = asdict(Corpus(**record["corpus"]))
-        record = {**record, "corpus": corpus}
-    except (ValueError, TypeError, RecursionError) as error:
+        return {**record, "corpus": corpus}
+    except UNREADABLE as error:
         raise ValueError(f"{path} is not a whole record: {error}") from error
-    return record
 
 
-def _begin(folder: Path, record: Mapping[str, object]) -> Mapping[str, object]:
-    """Say what the run is, unless the folder holds another; recall earlier commands."""
+def _begin(folder: Path, record: Mapping[str, object]) -> None:
+    """Write what the run is; refuse a folder that holds another run."""
     path = folder / RECORD
-    reached = any((folder / name).exists() for name in (STATE, MODEL))
-    if reached:
-        found = read_record(folder)  # without one, nobody knows what the folder holds
-        for name in sorted(SAME):
-            if record.get(name) != found.get(name):
-                raise ValueError(
-                    f"{path} is of another run: {name} must be {found.get(name)}, "
-                    f"got {record.get(name)}; choose another folder"
-                )
-        commands = dict.fromkeys([*found.get("earlier_commands", []), found["command"]])
-        commands.pop(record["command"], None)
-        how = {"command": record["command"], "earlier_commands": list(commands)}
-        write_json(path, {**found, **how})  # until the end, the rest still holds
-        return {**record, **how}
-    write_json(path, record)
-    return record
+    if not any((folder / name).exists() for name in (STATE, MODEL)):
+        write_json(path, record)
+        return
+    found = read_record(folder)  # the scores in it hold until this run ends
+    for name in sorted(SAME):
+        if record.get(name) != found.get(name):
+            raise ValueError(
+                f"{path} is of another run: {name} must be {found.get(name)}, "
+                f"got {record.get(name)}; choose another folder"
+            )
 
 
 def _chosen(recipe: Recipe, names: Mapping[str, object]) -> dict[str, object]:

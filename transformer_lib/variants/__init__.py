@@ -1,33 +1,31 @@
 """Attention of other kinds, and what else models of other families do otherwise.
 
-A variant is made by a factory that knows what it is, such as
-``window_attention(128, causal=True)``, and stands in the ``attend`` of a layer:
-``use_attention(model, decoder=window_attention(128, causal=True))`` puts it there.
+A variant is an object that knows its choices, such as ``WindowAttention(128,
+causal=True)``, and stands in the ``attend`` of a layer: ``use_attention(model,
+decoder=WindowAttention(128, causal=True))`` puts it there.
 """
 
-from transformer_lib.variants.alibi import alibi_attention
-from transformer_lib.variants.blocks import block_attention, block_mask
-from transformer_lib.variants.full import full_attention
-from transformer_lib.variants.hashed import hashed_attention, hashed_mask
-from transformer_lib.variants.linear import linear_attention
-from transformer_lib.variants.nystrom import nystrom_attention
-from transformer_lib.variants.performer import performer_attention
+from transformer_lib.variants.alibi import AlibiAttention
+from transformer_lib.variants.blocks import BlockAttention
+from transformer_lib.variants.full import FullAttention
+from transformer_lib.variants.hashed import HashedAttention
+from transformer_lib.variants.linear import LinearAttention
+from transformer_lib.variants.nystrom import NystromAttention
+from transformer_lib.variants.performer import PerformerAttention
 from transformer_lib.variants.use import use_attention
 from transformer_lib.variants.variant import Variant
-from transformer_lib.variants.window import window_attention, window_mask
+from transformer_lib.variants.window import WindowAttention, window_mask
 
 __all__ = [
+    "AlibiAttention",
+    "BlockAttention",
+    "FullAttention",
+    "HashedAttention",
+    "LinearAttention",
+    "NystromAttention",
+    "PerformerAttention",
     "Variant",
-    "alibi_attention",
-    "block_attention",
-    "block_mask",
-    "full_attention",
-    "hashed_attention",
-    "hashed_mask",
-    "linear_attention",
-    "nystrom_attention",
-    "performer_attention",
+    "WindowAttention",
     "use_attention",
-    "window_attention",
     "window_mask",
 ]

@@ -1,7 +1,7 @@
 """ALiBi: no positions but a penalty on every score, the larger the further away."""
 
 import math
-from functools import partial
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -9,14 +9,16 @@ from torch.nn import functional as F
 
 from transformer_lib.checks import require_positive
 from transformer_lib.variants.full import past
-from transformer_lib.variants.variant import Variant
+from transformer_lib.variants.variant import Mask, Variant
 
 
-def alibi_attention(num_heads: int, *, causal: bool) -> Variant:
-    """Make attention that subtracts from every score in proportion to the distance.
+@dataclass(frozen=True)
+class AlibiAttention(Variant):
+    """Attention that subtracts from every score in proportion to the distance.
 
     Nothing is learned, and no sequence is too long. The penalties are a tensor of (H,
-    T, S) numbers, which every call makes anew.
+    T, S) numbers, which every call makes anew. Positions of two sequences have no
+    distance: there is no cross-attention.
 
     Args:
         num_heads: Number of heads H; each has a slope of its own.
@@ -24,23 +26,67 @@ def alibi_attention(num_heads: int, *, causal: bool) -> Variant:
             penalty grows to both sides alike, and a sentence that is read backwards
             gives the same vectors, backwards.
 
-    Returns:
-        The variant. Positions of two sequences have no distance: there is no
-        cross-attention.
-
     Raises:
+        TypeError: If ``causal`` is neither True nor False.
         ValueError: If ``num_heads`` is not positive.
 
     Source: Press et al. (2022), section 3. To both sides: their code.
     """
-    require_positive(num_heads=num_heads)
-    return Variant(
-        name=f"alibi_attention({num_heads}, causal={causal})",
-        causal=causal,
-        compute=partial(attend_with_penalty, num_heads=num_heads, causal=causal),
-        weigh=partial(weigh_with_penalty, num_heads=num_heads, causal=causal),
-        places=True,
-    )
+
+    num_heads: int
+    places = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(num_heads=self.num_heads)
+
+    def compute(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Mask, dropout: float
+    ) -> Tensor:
+        """Let torch's kernel add the penalties to the scores."""
+        penalty, mask = self.penalties(query, key, padding)
+        if mask is not None:
+            penalty = penalty.masked_fill(~mask, -math.inf)  # (B, H, T, S)
+        return F.scaled_dot_product_attention(query, key, value, penalty, dropout)
+
+    def weigh(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Mask, dropout: float
+    ) -> tuple[Tensor, Tensor]:
+        """Attend step by step, and also return the weights, shape (B, H, T, S)."""
+        penalty, mask = self.penalties(query, key, padding)
+        scores = query @ key.mT / math.sqrt(query.size(-1)) + penalty  # (B, H, T, S)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(dim=-1)
+        if mask is not None:
+            weights = weights.masked_fill(~mask, 0.0)  # or a row without a key is nan
+        return F.dropout(weights, dropout) @ value, weights
+
+    def penalties(
+        self, query: Tensor, key: Tensor, padding: Mask
+    ) -> tuple[Tensor, Mask]:
+        """Make what is added to the scores, and the mask of what is hidden.
+
+        Args:
+            query: Shape (B, H, T, d_k): the last T of the S positions.
+            key: Shape (B, H, S, d_k).
+            padding: Boolean, shape (B, 1, 1, S), or None.
+
+        Returns:
+            The penalties, shape (1, H, T, S), 0 or less; and the mask, None where
+            nothing is hidden.
+
+        Raises:
+            ValueError: If there is another number of heads.
+        """
+        heads, t, s = query.size(1), query.size(2), key.size(2)
+        if heads != self.num_heads:
+            raise ValueError(f"query must have {self.num_heads} heads, got {heads}")
+        positions = torch.arange(s, device=key.device)
+        distances = (positions[s - t :, None] - positions).abs()  # (T, S)
+        slopes = alibi_slopes(heads).to(query)  # (H)
+        penalty = -slopes[:, None, None] * distances  # (H, T, S)
+        return penalty[None], past(query, key, padding) if self.causal else padding
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
@@ -67,70 +113,3 @@ def alibi_slopes(num_heads: int) -> Tensor:
     slopes = 2 ** (-8 * steps / power)
     between = 2 ** (-8 * (steps - 0.5) / power)  # of 2 * power heads, every other one
     return torch.cat([slopes, between])[:num_heads]  # (H)
-
-
-def attend_with_penalty(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None = None,
-    dropout: float = 0.0,
-    *,
-    num_heads: int,
-    causal: bool,
-) -> Tensor:
-    """Let torch's kernel add the penalties to the scores, as in ``Variant.compute``."""
-    penalty, mask = penalties(query, key, padding, num_heads, causal)
-    if mask is not None:
-        penalty = penalty.masked_fill(~mask, -math.inf)  # (B, H, T, S)
-    return F.scaled_dot_product_attention(query, key, value, penalty, dropout)
-
-
-def weigh_with_penalty(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None = None,
-    dropout: float = 0.0,
-    *,
-    num_heads: int,
-    causal: bool,
-) -> tuple[Tensor, Tensor]:
-    """Attend step by step, and return the weights, as in ``Variant.weigh``."""
-    penalty, mask = penalties(query, key, padding, num_heads, causal)
-    scores = query @ key.mT / math.sqrt(query.size(-1)) + penalty  # (B, H, T, S)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    weights = scores.softmax(dim=-1)
-    if mask is not None:
-        weights = weights.masked_fill(~mask, 0.0)  # or a row without a key is nan
-    return F.dropout(weights, dropout) @ value, weights
-
-
-def penalties(
-    query: Tensor, key: Tensor, padding: Tensor | None, num_heads: int, causal: bool
-) -> tuple[Tensor, Tensor | None]:
-    """Make what is added to the scores, and the mask of what is hidden.
-
-    Args:
-        query: Shape (B, H, T, d_k): the last T of the S positions.
-        key: Shape (B, H, S, d_k).
-        padding: Boolean, shape (B, 1, 1, S), or None.
-        num_heads: How many heads there must be.
-        causal: Whether to hide the future.
-
-    Returns:
-        The penalties, shape (1, H, T, S), 0 or less; and the mask, None where nothing
-        is hidden.
-
-    Raises:
-        ValueError: If there is another number of heads.
-    """
-    heads, t, s = query.size(1), query.size(2), key.size(2)
-    if heads != num_heads:
-        raise ValueError(f"query must have {num_heads} heads, got {heads}")
-    positions = torch.arange(s, device=key.device)
-    distances = (positions[s - t :, None] - positions).abs()  # (T, S)
-    slopes = alibi_slopes(heads).to(query)  # (H)
-    penalty = -slopes[:, None, None] * distances  # (H, T, S)
-    return penalty[None], past(query, key, padding) if causal else padding

@@ -1,6 +1,6 @@
 """Attention by blocks: near ones, a few that all read, and some drawn by chance."""
 
-from functools import partial
+from dataclasses import dataclass
 from random import Random
 
 import torch
@@ -13,20 +13,12 @@ from transformer_lib.checks import (
     require_positive,
     require_whole,
 )
-from transformer_lib.variants.full import weigh_under
-from transformer_lib.variants.variant import Variant
+from transformer_lib.variants.variant import Mask, MaskedVariant
 
 
-def block_attention(
-    size: int,
-    near: int = 1,
-    num_global: int = 1,
-    num_random: int = 2,
-    seed: int = 0,
-    *,
-    causal: bool,
-) -> Variant:
-    """Make attention that reads whole blocks of positions, a few for each.
+@dataclass(frozen=True)
+class BlockAttention(MaskedVariant):
+    """Attention to whole blocks of positions, a few for each.
 
     Work and memory grow with T times the positions that a block reads, not with T * S;
     the queries of the global blocks alone read everything. A cache still keeps every
@@ -42,186 +34,106 @@ def block_attention(
         causal: Whether a position looks back alone. A global block then reads only what
             is before it.
 
-    Returns:
-        The variant. Its explicit form is attention under ``block_mask``.
-
     Raises:
-        TypeError: If a number is not whole.
+        TypeError: If a number is not whole, or ``causal`` is neither True nor False.
         ValueError: If ``size`` is not positive, or another number is negative.
 
     Source: Zaheer et al. (2020), section 2 and appendix D, with the global tokens among
     those that are there (BigBird-ITC).
     """
-    numbers = {"near": near, "num_global": num_global, "num_random": num_random}
-    require_whole(size=size, **numbers)
-    require_positive(size=size)
-    require_not_negative(**numbers)
-    choice = {
-        "size": size,
-        "near": near,
-        "num_global": num_global,
-        "num_random": num_random,
-        "seed": seed,
-        "causal": causal,
-    }
-    return Variant(
-        name=f"block_attention({size}, causal={causal})",
-        causal=causal,
-        compute=partial(attend_by_blocks, **choice),
-        weigh=partial(weigh_under, make_mask=partial(block_mask, **choice)),
-    )
 
+    size: int
+    near: int = 1
+    num_global: int = 1
+    num_random: int = 2
+    seed: int = 0
 
-def blocks_read(
-    block: int,
-    blocks: int,
-    near: int,
-    num_global: int,
-    num_random: int,
-    seed: int,
-    causal: bool,
-) -> list[int]:
-    """List what one block reads, without looking at all the others.
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_whole(**vars(self))
+        require_positive(size=self.size)
+        require_not_negative(
+            near=self.near, num_global=self.num_global, num_random=self.num_random
+        )
 
-    Args:
-        block: Which one.
-        blocks: How many there are.
-        near: Blocks to one side that a block reads, besides its own.
-        num_global: Blocks at the beginning that all read, and that read all.
-        num_random: Further blocks, drawn by chance from those that are left.
-        seed: What the drawing begins with. If causal, what a block draws does not
-            depend on how many come after it.
-        causal: Whether a block reads itself and earlier ones alone.
+    def reads(self, block: int, blocks: int) -> list[int]:
+        """List what one block reads, without looking at all the others.
 
-    Returns:
-        The numbers of the blocks, in order.
-    """
-    end = block + 1 if causal else blocks
-    if block < num_global:
-        return list(range(end))
-    start = max(num_global, block - near)
-    stop = min(block + near + 1, end)
-    near_by = range(start, stop)
-    left = end - num_global - len(near_by)  # neither global nor near
-    drawn = Random(f"{seed}, {block}").sample(range(left), min(num_random, left))
-    places = (num_global + place for place in drawn)
-    far = [place if place < start else place + len(near_by) for place in places]
-    return sorted([*range(num_global), *near_by, *far])
+        Args:
+            block: Which one.
+            blocks: How many there are. If causal, what a block draws does not depend on
+                how many come after it.
 
+        Returns:
+            The numbers of the blocks, in order.
+        """
+        end = block + 1 if self.causal else blocks
+        if block < self.num_global:
+            return list(range(end))
+        start = max(self.num_global, block - self.near)
+        near_by = range(start, min(block + self.near + 1, end))
+        left = end - self.num_global - len(near_by)  # neither global nor near
+        chance = Random(f"{self.seed}, {block}")
+        drawn = chance.sample(range(left), min(self.num_random, left))
+        places = (self.num_global + place for place in drawn)
+        far = [place if place < start else place + len(near_by) for place in places]
+        return sorted([*range(self.num_global), *near_by, *far])
 
-def block_pattern(
-    blocks: int, near: int, num_global: int, num_random: int, seed: int, causal: bool
-) -> Tensor:
-    """Say which block reads which.
+    def pattern(self, blocks: int) -> Tensor:
+        """Show which block reads which.
 
-    Args:
-        blocks: How many there are.
-        near: As in ``blocks_read``.
-        num_global: As in ``blocks_read``.
-        num_random: As in ``blocks_read``.
-        seed: As in ``blocks_read``.
-        causal: As in ``blocks_read``.
+        Args:
+            blocks: How many there are.
 
-    Returns:
-        Boolean, shape (blocks, blocks), on the CPU; row i is what block i reads.
-    """
-    pattern = torch.zeros(blocks, blocks, dtype=torch.bool)
-    choice = near, num_global, num_random, seed, causal
-    for block in range(blocks):
-        pattern[block, blocks_read(block, blocks, *choice)] = True
-    return pattern
+        Returns:
+            Boolean, shape (blocks, blocks), on the CPU; row i is what block i reads.
+        """
+        pattern = torch.zeros(blocks, blocks, dtype=torch.bool)
+        for block in range(blocks):
+            pattern[block, self.reads(block, blocks)] = True
+        return pattern
 
+    def mask(self, query: Tensor, key: Tensor, padding: Mask) -> Tensor:
+        """Hide what is in a block that the query's block does not read.
 
-def block_mask(
-    queries: int,
-    keys: int,
-    size: int,
-    near: int,
-    num_global: int,
-    num_random: int,
-    seed: int,
-    causal: bool,
-    device: torch.device | None = None,
-) -> Tensor:
-    """Hide what is in a block that the query's block does not read.
+        Args:
+            query: Shape (B, H, T, d_k): the last T of the S positions.
+            key: Shape (B, H, S, d_k).
+            padding: Boolean, shape (B, 1, 1, S), or None.
 
-    Args:
-        queries: How many there are, T: the last of the positions.
-        keys: How many positions there are, S, at least T.
-        size: Positions in a block.
-        near: As in ``blocks_read``.
-        num_global: As in ``blocks_read``.
-        num_random: As in ``blocks_read``.
-        seed: As in ``blocks_read``.
-        causal: Whether the positions after one's own are hidden.
-        device: Where to make the mask.
+        Returns:
+            Boolean, shape (1, 1, T, S) or (B, 1, T, S); True = may attend.
+        """
+        t, s = query.size(2), key.size(2)
+        reads = self.pattern(-(-s // self.size)).to(key.device)  # rounded up
+        block = torch.arange(s, device=key.device) // self.size  # of each position
+        mask = reads[block[s - t :, None], block]  # (T, S)
+        mask = mask.tril(s - t) if self.causal else mask
+        return mask[None, None] if padding is None else mask & padding
 
-    Returns:
-        Boolean, shape (1, 1, T, S); True = may attend.
+    def compute(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Mask, dropout: float
+    ) -> Tensor:
+        """Let the global blocks read everything, and each other block what it chose.
 
-    Raises:
-        ValueError: If ``size`` is not positive, or there are more queries than keys.
-    """
-    require_positive(size=size)
-    if queries > keys:
-        raise ValueError(f"queries must be at most keys, got {queries} and {keys}")
-    blocks = -(-keys // size)  # rounded up
-    reads = block_pattern(blocks, near, num_global, num_random, seed, causal).to(device)
-    block = torch.arange(keys, device=device) // size  # of each position
-    mask = reads[block[keys - queries :, None], block]  # (T, S)
-    mask = mask.tril(keys - queries) if causal else mask
-    return mask[None, None]  # (1, 1, T, S)
-
-
-def attend_by_blocks(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None = None,
-    dropout: float = 0.0,
-    *,
-    size: int,
-    near: int,
-    num_global: int,
-    num_random: int,
-    seed: int,
-    causal: bool,
-) -> Tensor:
-    """Let the global blocks read everything, and each other block what it chose.
-
-    Args:
-        query: The last T positions, shape (B, H, T, d_k).
-        key: Shape (B, H, S, d_k).
-        value: Shape (B, H, S, d_v).
-        padding: Boolean, shape (B, 1, 1, S), or None.
-        dropout: Share of the weights dropped, in [0, 1).
-        size: Positions in a block.
-        near: As in ``blocks_read``.
-        num_global: As in ``blocks_read``.
-        num_random: As in ``blocks_read``.
-        seed: As in ``blocks_read``.
-        causal: Whether the positions after one's own are hidden.
-
-    Returns:
-        The attended values, shape (B, H, T, d_v).
-    """
-    t, s = query.size(2), key.size(2)
-    blocks = -(-s // size)  # rounded up
-    if padding is None:
-        padding = torch.ones(1, 1, 1, s, dtype=torch.bool, device=key.device)
-    # If causal, a global block reads no more than the few blocks before it.
-    edge = 0 if causal else min(t, max(0, num_global * size - (s - t)))
-    out = []
-    if edge > 0:
-        everything = query[:, :, :edge], key, value, padding, dropout
-        out.append(F.scaled_dot_product_attention(*everything))
-    if edge < t:
-        choice = blocks, near, num_global, num_random, seed, causal
-        rest = range((s - t + edge) // size, blocks)  # the other queries' blocks
-        reads = [blocks_read(block, *choice) for block in rest]
-        chosen = query[:, :, edge:], key, value, padding, dropout
-        out.append(attend_to_chosen(*chosen, reads, size, causal))
-    return torch.cat(out, dim=2)  # (B, H, T, d_v)
+        Arguments are those of ``Variant.compute``.
+        """
+        t, s = query.size(2), key.size(2)
+        blocks, first = -(-s // self.size), s - t  # rounded up; the first query
+        if padding is None:
+            padding = torch.ones(1, 1, 1, s, dtype=torch.bool, device=key.device)
+        # If causal, a global block reads no more than the few blocks before it.
+        edge = 0 if self.causal else min(t, max(0, self.num_global * self.size - first))
+        out = []
+        if edge > 0:
+            everything = query[:, :, :edge], key, value, padding, dropout
+            out.append(F.scaled_dot_product_attention(*everything))
+        if edge < t:
+            rest = range((first + edge) // self.size, blocks)  # the others' blocks
+            reads = [self.reads(block, blocks) for block in rest]
+            chosen = query[:, :, edge:], key, value, padding, dropout
+            out.append(attend_to_chosen(*chosen, reads, self.size, self.causal))
+        return torch.cat(out, dim=2)  # (B, H, T, d_v)
 
 
 def attend_to_chosen(

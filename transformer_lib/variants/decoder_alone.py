@@ -3,14 +3,159 @@
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor, nn
 
+from transformer_lib.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
 from transformer_lib.checks import require_positive
 from transformer_lib.decoding import inference, next_probabilities
-from transformer_lib.model import Transformer
+from transformer_lib.encoder import Encoder, EncoderLayer
+from transformer_lib.variants.modern import ModernConfig, ModernParts
+
+
+class CausalLayer(EncoderLayer):
+    """A decoder layer without cross-attention: an encoder layer with a cache.
+
+    It is made as an ``EncoderLayer`` is.
+    """
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        cache: tuple[SelfAttentionCache, CrossAttentionCache] | None = None,
+    ) -> Tensor:
+        """Let every position read its own past, then think.
+
+        Args:
+            x: Shape (B, T, d_model).
+            mask: Boolean, broadcastable to (B, H, T, T); True = may attend.
+            cache: What earlier steps left, of which the first is used; then ``x`` is
+                the newest position only.
+
+        Returns:
+            Shape (B, T, d_model).
+        """
+        past, _ = cache or (None, None)
+        x = self.self_attention_residual(
+            x, lambda x: self.self_attention(x, x, x, mask, past)
+        )
+        return self.feed_forward_residual(x, self.feed_forward)  # (B, T, d_model)
+
+
+class CausalStack(Encoder):
+    """A stack of causal layers, and a final norm for pre-norm layers.
+
+    It is made as an ``Encoder`` is.
+    """
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Tensor:
+        """Run the layers one after another.
+
+        Args:
+            x: Vectors with positions, shape (B, T, d_model).
+            mask: Boolean, broadcastable to (B, H, T, T); True = may attend.
+            cache: What earlier steps left; then ``x`` is the newest position only.
+
+        Returns:
+            Shape (B, T, d_model).
+
+        Raises:
+            ValueError: If ``cache`` has another number of layers.
+        """
+        caches = [None] * len(self.layers) if cache is None else cache.layers
+        for layer, kept in zip(self.layers, caches, strict=True):
+            x = layer(x, mask, kept)  # (B, T, d_model)
+        return x if self.norm is None else self.norm(x)  # (B, T, d_model)
+
+
+class DecoderAlone(ModernParts):
+    """The right half of a Transformer, which reads nothing but its own past.
+
+    Args:
+        config: Its sizes and choices; ``src_vocab_size`` is None.
+
+    Raises:
+        ValueError: If the config has a source; the rest as the parts.
+
+    Source: Radford et al. (2018), section 3.1.
+    """
+
+    def __init__(self, config: ModernConfig) -> None:
+        super().__init__(config)
+        if config.src_vocab_size is not None:
+            raise ValueError(
+                "src_vocab_size must be None for a decoder alone, "
+                f"got {config.src_vocab_size}"
+            )
+        self.tgt_embedding = self.make_embedding(config.tgt_vocab_size)
+        self.tgt_positions = self.make_positions()
+        self.decoder = self.make_decoder()
+        self.output = nn.Linear(
+            config.d_model, config.tgt_vocab_size, bias=config.output_bias
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.initialise()
+        if config.tie_output:
+            self.output.weight = self.tgt_embedding.table.weight
+
+    def make_decoder(self) -> CausalStack:
+        """Make a stack without cross-attention."""
+        layers = [self.make_decoder_layer() for _ in range(self.config.num_layers)]
+        return CausalStack(layers, self.make_final_norm())
+
+    def make_decoder_layer(self) -> CausalLayer:
+        """Make a layer without cross-attention."""
+        attention = self.make_self_attention(causal=True)
+        return CausalLayer(attention, self.make_feed_forward(), self.make_residual)
+
+    def forward(self, tgt: Tensor) -> Tensor:
+        """Score every possible next token after every prefix.
+
+        Args:
+            tgt: Token ids, shape (B, T).
+
+        Returns:
+            Logits, shape (B, T, tgt_vocab_size). Those at t have seen tgt[:, : t + 1].
+
+        Raises:
+            TypeError: If token ids are not integers.
+            ValueError: If a sequence is empty or longer than ``max_len``.
+            IndexError: If a token id is outside the vocabulary.
+        """
+        return self.decode(tgt)  # (B, T, tgt_vocab_size)
+
+    def decode(self, tgt: Tensor, cache: DecoderCache | None = None) -> Tensor:
+        """Score the next token after every prefix, perhaps with a cache.
+
+        Args:
+            tgt: Token ids, shape (B, T).
+            cache: What earlier calls left. Then ``tgt`` is the newest token of each
+                text, shape (B, 1), which is never padding, and sees all before it.
+
+        Returns:
+            Logits, shape (B, T, tgt_vocab_size).
+
+        Raises:
+            ValueError: If ``tgt`` has more than one token with a ``cache``; the rest as
+                ``forward``.
+        """
+        start = 0 if cache is None else cache.length
+        x = self.tgt_positions(self.tgt_embedding(tgt), start)  # (B, T, d_model)
+        mask = self.target_mask(tgt) if cache is None else None
+        return self.output(self.decoder(self.dropout(x), mask, cache))
+
+    def new_cache(self) -> DecoderCache:
+        """Make the empty cache that a new batch of texts needs."""
+        return DecoderCache(self.config.num_layers)
 
 
 def continue_tokens(
-    model: Transformer,
+    model: DecoderAlone,
     prompts: Sequence[Sequence[int]],
     *,
     eos_id: int,
@@ -91,7 +236,7 @@ def continue_tokens(
 
 
 def _require_prompts(
-    model: Transformer, prompts: Sequence[Sequence[int]], limit: int
+    model: DecoderAlone, prompts: Sequence[Sequence[int]], limit: int
 ) -> None:
     """Refuse what cannot be continued."""
     config = model.config

@@ -1,4 +1,4 @@
-"""Grouped attention: several heads that ask share one head of keys and values."""
+"""Attention with heads of any width, and with fewer heads of keys than of queries."""
 
 from torch import Tensor, nn
 
@@ -7,22 +7,55 @@ from transformer_lib.cache import CrossAttentionCache, SelfAttentionCache
 from transformer_lib.checks import require_positive
 
 
-class GroupedAttention(MultiHeadAttention):
-    """Attention of H heads that ask, and G heads of keys and values.
+class SizedAttention(MultiHeadAttention):
+    """Attention whose heads may be wider or narrower than d_model / H.
+
+    Args:
+        d_model: Width of the inputs and of the output.
+        num_heads: Number of heads H.
+        bias: Whether the four projections add a bias.
+        dropout: Share of the weights dropped while training, in [0, 1).
+        d_k: Width of a head; None takes d_model / H.
+
+    Raises:
+        ValueError: As ``MultiHeadAttention``, or if ``d_k`` is not positive.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        d_k: int | None = None,
+    ) -> None:
+        width = d_model if d_k is None else num_heads * d_k
+        require_positive(d_model=d_model, num_heads=num_heads, d_k=width // num_heads)
+        super().__init__(width, num_heads, bias=bias, dropout=dropout)
+        if width != d_model:
+            self.w_q = nn.Linear(d_model, width, bias=bias)
+            self.w_k = nn.Linear(d_model, width, bias=bias)
+            self.w_v = nn.Linear(d_model, width, bias=bias)
+            self.w_o = nn.Linear(width, d_model, bias=bias)
+
+
+class GroupedAttention(SizedAttention):
+    """Attention of H heads of queries, and G heads of keys and values.
 
     Heads 0 to H / G - 1 read the first head of keys, and so on. G = 1 is multi-query
     attention, G = H the paper's. A cache holds G heads: it is smaller by H / G.
 
     Args:
         d_model: Width of the inputs and of the output.
-        num_heads: Number of heads that ask, H.
+        num_heads: Number of heads of queries, H.
         num_key_heads: Number of heads of keys and values, G.
         bias: Whether the four projections add a bias.
         dropout: Share of the weights dropped while training, in [0, 1).
-        d_k: Width of a head, where it is not d_model / H.
+        d_k: Width of a head; None takes d_model / H.
 
     Raises:
-        ValueError: As ``MultiHeadAttention``, or if ``num_key_heads`` is not positive
+        ValueError: As ``SizedAttention``, or if ``num_key_heads`` is not positive
             or does not divide ``num_heads``.
 
     Source: Ainslie et al. (2023), section 2.2; G = 1: Shazeer (2019).

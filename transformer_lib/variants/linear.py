@@ -1,44 +1,75 @@
 """Attention without the softmax: products of features, and so brackets can move."""
 
-from collections.abc import Callable
-from functools import partial
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib.variants.variant import Variant
+from transformer_lib.variants.variant import Mask, Variant
 
 CHUNK = 64  # positions whose pairs are made; what is before them is one state
 
 
-def linear_attention(*, causal: bool) -> Variant:
-    """Make attention whose weights are products of features, all above 0.
+class LinearAttention(Variant):
+    """Attention whose weights are products of features, all above 0.
 
     The weight of a key is f(query) . f(key), divided by the sum over the keys that are
     seen, where f is elu + 1. That is another function than the softmax of the scores.
     Work and memory grow with T and S, not with T * S. A cache still keeps every key.
-    Numbers of 16 bits are added up in float32.
+    Numbers of 16 bits are added up in float32. It cannot drop weights, since it makes
+    none.
 
     Args:
-        causal: Whether position t attends to the positions 0 to t alone.
+        causal: Whether position t attends to the positions 0 to t alone. If not, it
+            also does cross-attention.
 
-    Returns:
-        The variant. Without ``causal`` it does cross-attention, too. It cannot drop
-        weights, since it makes none.
+    Raises:
+        TypeError: If ``causal`` is neither True nor False.
 
     Source: Katharopoulos et al. (2020), sections 3.2 and 3.3.
     """
-    choice = {"make_features": elu_features, "causal": causal}
-    return Variant(
-        name=f"linear_attention(causal={causal})",
-        causal=causal,
-        compute=partial(attend_by_features, **choice),
-        weigh=partial(weigh_by_features, **choice),
-        cross=not causal,
-        drops=False,
-        wide=True,
-    )
+
+    cross = True
+    drops = False
+    wide = True
+
+    def features(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """Make F features of each query and key, none below 0.
+
+        Args:
+            query: Shape (B, H, T, d_k).
+            key: Shape (B, H, S, d_k).
+
+        Returns:
+            Shapes (B, H, T, F) and (B, H, S, F).
+        """
+        return elu_features(query, key)
+
+    def compute(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Mask, dropout: float
+    ) -> Tensor:
+        """Sum up keys and values first, and ask afterwards: no (T, S) weights are made.
+
+        Arguments are those of ``Variant.compute``, with a dropout of 0.
+        """
+        if (
+            query.size(2) == 1
+        ):  # as with a cache: one row of weights is less than a state
+            return self.weigh(query, key, value, padding, dropout)[0]
+        q, k = self.features(query, key)
+        k = without_hidden(k, padding)
+        v = F.pad(value, (0, 1), value=1.0)  # the ones will be the sum of the weights
+        out = sum_by_chunks(q, k, v) if self.causal else q @ (k.mT @ v)
+        return out[..., :-1] / not_zero(out[..., -1:])
+
+    def weigh(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Mask, dropout: float
+    ) -> tuple[Tensor, Tensor]:
+        """Do the same with its weights, which takes T * S of them."""
+        q, k = self.features(query, key)
+        weights = q @ without_hidden(k, padding).mT  # (B, H, T, S)
+        weights = weights.tril(key.size(2) - query.size(2)) if self.causal else weights
+        weights = weights / not_zero(weights.sum(dim=-1, keepdim=True))
+        return weights @ value, weights
 
 
 def elu_features(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,63 +89,6 @@ def elu_features(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     query = query - query.detach().amax(dim=-1, keepdim=True).clamp(max=0)
     q, k = (x.relu() + x.clamp(max=0).exp() for x in (query, key))
     return q, k
-
-
-def attend_by_features(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None = None,
-    dropout: float = 0.0,
-    *,
-    make_features: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-    causal: bool,
-) -> Tensor:
-    """Sum up keys and values first, and ask afterwards: no (T, S) weights are made.
-
-    Args:
-        query: Shape (B, H, T, d_k); if causal, the last T of the S positions.
-        key: Shape (B, H, S, d_k).
-        value: Shape (B, H, S, d_v).
-        padding: Boolean, shape (B, 1, 1, S), or None.
-        dropout: 0.
-        make_features: From query and key to their F features, shapes (B, H, T, F) and
-            (B, H, S, F), none below 0.
-        causal: Whether the positions after one's own are hidden.
-
-    Returns:
-        The attended values, shape (B, H, T, d_v).
-    """
-    choice = {"make_features": make_features, "causal": causal}
-    if query.size(2) == 1:  # as with a cache: one row of weights is less than a state
-        return weigh_by_features(query, key, value, padding, **choice)[0]
-    q, k = make_features(query, key)
-    k = without_hidden(k, padding)
-    v = F.pad(value, (0, 1), value=1.0)  # the ones will be the sum of the weights
-    out = sum_by_chunks(q, k, v) if causal else q @ (k.transpose(-2, -1) @ v)
-    return out[..., :-1] / not_zero(out[..., -1:])
-
-
-def weigh_by_features(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None = None,
-    dropout: float = 0.0,
-    *,
-    make_features: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-    causal: bool,
-) -> tuple[Tensor, Tensor]:
-    """Do the same with its weights, which takes T * S of them, as in ``Variant.weigh``.
-
-    Args and Returns are those of ``attend_by_features``, and the weights, shape
-    (B, H, T, S).
-    """
-    q, k = make_features(query, key)
-    weights = q @ without_hidden(k, padding).transpose(-2, -1)  # (B, H, T, S)
-    weights = weights.tril(key.size(2) - query.size(2)) if causal else weights
-    weights = weights / not_zero(weights.sum(dim=-1, keepdim=True))
-    return weights @ value, weights
 
 
 def sum_by_chunks(q: Tensor, k: Tensor, v: Tensor, size: int = CHUNK) -> Tensor:

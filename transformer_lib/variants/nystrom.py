@@ -1,30 +1,28 @@
 """Attention by way of a few landmarks, the means of neighbouring positions."""
 
-from functools import partial
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from transformer_lib.attention import fused_attention, scaled_dot_product_attention
 from transformer_lib.checks import require_positive, require_whole
-from transformer_lib.variants.variant import Variant
+from transformer_lib.variants.variant import Mask, Variant
 
 
-def nystrom_attention(num_landmarks: int) -> Variant:
-    """Make attention that computes scores with landmarks alone, not with each key.
+@dataclass(frozen=True)
+class NystromAttention(Variant):
+    """Attention that computes scores with landmarks alone, not with each key.
 
     Work and memory grow with T * ``num_landmarks``. With as many landmarks as visible
     positions, it is full attention. It cannot be causal, since a landmark is a mean
-    that has the future in it.
+    that has the future in it. There must be as many queries as keys. Weights of its
+    explicit form may be below 0. It cannot drop weights, since it makes none.
 
     Args:
         num_landmarks: How many, M. Each is the mean over as many neighbouring visible
             positions as the others, give or take one; padding is in none of them. Where
             fewer positions are visible, there are only as many.
-
-    Returns:
-        The variant. There must be as many queries as keys. Weights of its explicit form
-        may be below 0. It cannot drop weights, since it makes none.
 
     Raises:
         TypeError: If ``num_landmarks`` is not a whole number.
@@ -32,64 +30,41 @@ def nystrom_attention(num_landmarks: int) -> Variant:
 
     Source: Xiong et al. (2021), section 3, with an exact pseudoinverse.
     """
-    require_whole(num_landmarks=num_landmarks)
-    require_positive(num_landmarks=num_landmarks)
-    choice = {"num_landmarks": num_landmarks}
-    return Variant(
-        name=f"nystrom_attention({num_landmarks})",
-        causal=False,
-        compute=partial(attend_by_landmarks, **choice),
-        weigh=partial(weigh_by_landmarks, **choice),
-        drops=False,
-        wide=True,  # torch has no pseudoinverse of 16 bits
-    )
 
+    num_landmarks: int
+    causal: bool = field(default=False, init=False, repr=False)
+    drops = False
+    wide = True  # torch has no pseudoinverse of 16 bits
 
-def attend_by_landmarks(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None = None,
-    dropout: float = 0.0,
-    *,
-    num_landmarks: int,
-) -> Tensor:
-    """Let landmarks attend to the keys, and the queries to the landmarks.
+    def __post_init__(self) -> None:
+        require_whole(num_landmarks=self.num_landmarks)
+        require_positive(num_landmarks=self.num_landmarks)
 
-    Args:
-        query: Shape (B, H, S, d_k).
-        key: Shape (B, H, S, d_k).
-        value: Shape (B, H, S, d_v).
-        padding: Boolean, shape (B, 1, 1, S), or None.
-        dropout: 0.
-        num_landmarks: How many, M.
+    def compute(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Mask, dropout: float
+    ) -> Tensor:
+        """Let landmarks attend to the keys, and the queries to the landmarks.
 
-    Returns:
-        The attended values, shape (B, H, S, d_v).
+        Arguments are those of ``Variant.compute``, with T = S.
 
-    Raises:
-        ValueError: If there are not as many queries as keys.
-    """
-    q, k, there, inverse = landmarks(query, key, padding, num_landmarks)
-    read = fused_attention(q, key, value, padding)  # (B, H, M, d_v)
-    return fused_attention(query, k, inverse @ read, there)  # (B, H, S, d_v)
+        Raises:
+            ValueError: If there are not as many queries as keys.
+        """
+        q, k, there, inverse = landmarks(query, key, padding, self.num_landmarks)
+        read = fused_attention(q, key, value, padding)  # (B, H, M, d_v)
+        return fused_attention(query, k, inverse @ read, there)  # (B, H, S, d_v)
 
-
-def weigh_by_landmarks(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    padding: Tensor | None = None,
-    dropout: float = 0.0,
-    *,
-    num_landmarks: int,
-) -> tuple[Tensor, Tensor]:
-    """Do the same with its weights, shape (B, H, S, S), as in ``Variant.weigh``."""
-    q, k, there, inverse = landmarks(query, key, padding, num_landmarks)
-    to_keys = scaled_dot_product_attention(q, key, value, padding)[1]  # (B, H, M, S)
-    to_landmarks = scaled_dot_product_attention(query, k, k, there)[1]  # (B, H, S, M)
-    weights = to_landmarks @ inverse @ to_keys  # (B, H, S, S)
-    return weights @ value, weights
+    def weigh(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Mask, dropout: float
+    ) -> tuple[Tensor, Tensor]:
+        """Do the same with its weights, shape (B, H, S, S)."""
+        q, k, there, inverse = landmarks(query, key, padding, self.num_landmarks)
+        to_keys = scaled_dot_product_attention(q, key, value, padding)[
+            1
+        ]  # (B, H, M, S)
+        to_landmarks = scaled_dot_product_attention(query, k, k, there)[1]
+        weights = to_landmarks @ inverse @ to_keys  # (B, H, S, S)
+        return weights @ value, weights
 
 
 def landmarks(

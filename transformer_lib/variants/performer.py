@@ -1,17 +1,18 @@
 """The softmax's weights, estimated by random features: the Performer."""
 
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from transformer_lib.checks import require_positive, require_whole
-from transformer_lib.variants.linear import attend_by_features, weigh_by_features
-from transformer_lib.variants.variant import Variant
+from transformer_lib.variants.linear import LinearAttention
 
 
-def performer_attention(num_features: int, seed: int, *, causal: bool) -> Variant:
-    """Make attention whose weights are those of the softmax in the mean over seeds.
+@dataclass(frozen=True)
+class PerformerAttention(LinearAttention):
+    """Linear attention whose weights are the softmax's, in the mean over seeds.
 
     More precisely, numerator and denominator are, each by itself. The error falls with
     the root of ``num_features``, and rises fast with the length of queries and keys: at
@@ -23,31 +24,28 @@ def performer_attention(num_features: int, seed: int, *, causal: bool) -> Varian
         num_features: How many, F. Work and memory grow with it.
         seed: What the drawing of the features begins with; give every layer another,
             and never one that the data were drawn with.
-        causal: Whether position t attends to the positions 0 to t alone.
-
-    Returns:
-        The variant. Its explicit form makes the estimated weights. Without ``causal``
-        it does cross-attention, too. It cannot drop weights, since it makes none.
+        causal: Whether position t attends to the positions 0 to t alone. If not, it
+            also does cross-attention.
 
     Raises:
-        TypeError: If ``num_features`` is not a whole number.
+        TypeError: If ``num_features`` is not a whole number, or ``causal`` is neither
+            True nor False.
         ValueError: If ``num_features`` is not positive.
 
     Source: Choromanski et al. (2021), sections 2.3 and 2.4, without redrawing.
     """
-    require_whole(num_features=num_features)
-    require_positive(num_features=num_features)
-    make = partial(softmax_features, num_features=num_features, seed=seed)
-    choice = {"make_features": make, "causal": causal}
-    return Variant(
-        name=f"performer_attention({num_features}, {seed}, causal={causal})",
-        causal=causal,
-        compute=partial(attend_by_features, **choice),
-        weigh=partial(weigh_by_features, **choice),
-        cross=not causal,
-        drops=False,
-        wide=True,
-    )
+
+    num_features: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_whole(num_features=self.num_features)
+        require_positive(num_features=self.num_features)
+
+    def features(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """Make random features, as ``softmax_features`` describes."""
+        return softmax_features(query, key, self.num_features, self.seed)
 
 
 def softmax_features(

@@ -1,15 +1,14 @@
 """Put a kind of attention into a model, and take it out again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from types import TracebackType
-from typing import Self
 
 from torch import Tensor, nn
 
 from transformer_lib.attention import MultiHeadAttention, fused_attention
 from transformer_lib.masks import CausalMask, padding_mask
-from transformer_lib.variants.full import full_attention
+from transformer_lib.swapped import Swapped, described
+from transformer_lib.variants.full import FullAttention
 from transformer_lib.variants.variant import Variant
 
 Choice = Variant | Sequence[Variant | None] | None
@@ -21,18 +20,18 @@ def use_attention(
     encoder: Choice = None,
     decoder: Choice = None,
     cross: Choice = None,
-) -> "Placed":
-    """Let the layers of a model attend otherwise, for good or for a while.
+) -> Swapped:
+    """Replace the attention of a model's layers, for good or for a while.
 
-        with use_attention(model, decoder=window_attention(128, causal=True)):
+        with use_attention(model, decoder=WindowAttention(128, causal=True)):
             model(src, tgt)
 
-    Without ``with`` it stays until ``put_back`` of what is returned. The weights of the
-    model are as they were, and files that are written of it do not know of the variant:
-    use it again after loading.
+    Without ``with`` the variants stay until ``put_back`` of what is returned. The
+    weights of the model do not change, and a saved file does not contain the variants:
+    call this again after loading.
 
     Once a layer of the decoder has a variant, the model makes a ``CausalMask`` instead
-    of a tensor of T times T, and layers without one get ``full_attention``.
+    of a tensor of T times T, and layers without one get ``FullAttention``.
 
     A layer may be of a subclass of ``MultiHeadAttention``. If its ``forward`` does not
     call ``attend``, the variant has no effect.
@@ -45,7 +44,7 @@ def use_attention(
         cross: The same for its cross-attention.
 
     Returns:
-        What knows the attention from before.
+        The replaced attention; ``with`` or ``put_back`` brings it back.
 
     Raises:
         TypeError: If there is something else than a variant, or a layer of the model is
@@ -55,7 +54,6 @@ def use_attention(
             cannot do cross-attention, or the model attends otherwise already, is
             recorded, or has its positions in the attention that would go.
     """
-    placed = Placed(model)
     choices = {"encoder": encoder, "decoder": decoder, "cross": cross}
     chosen: dict[MultiHeadAttention, Variant] = {}
     for part, choice in choices.items():
@@ -72,29 +70,28 @@ def use_attention(
             if variant is not None:
                 _require_fit(part, variant)
                 chosen[layer] = variant
-    in_words = None
     own = [] if decoder is None else _layers(model, "decoder")
-    if any(layer in chosen for layer in own):
-        for layer in own:  # all of them get the mask in words
+    in_words = any(layer in chosen for layer in own)
+    if in_words:  # then for all of them
+        for layer in own:
             if not isinstance(layer.attend, Variant):
-                chosen.setdefault(layer, full_attention(causal=True))
-        in_words = partial(causal_in_words, pad_id=model.config.pad_id)
-    for layer, variant in chosen.items():
-        if layer.attend is not fused_attention and not isinstance(
-            layer.attend, Variant
-        ):
-            name = described(layer.attend)
-            raise ValueError(f"model must hold no other attention, got {name}")
-        if getattr(layer.attend, "places", False) and not variant.places:
+                chosen.setdefault(layer, FullAttention(causal=True))
+    changes = [(layer, "attend", variant) for layer, variant in chosen.items()]
+    for layer, _, variant in changes:
+        before = layer.attend
+        if before is not fused_attention and not isinstance(before, Variant):
+            raise ValueError(
+                f"model must hold no other attention, got {described(before)}"
+            )
+        if getattr(before, "places", False) and not variant.places:
             raise ValueError(
                 "model must not have its positions in the attention that is replaced, "
-                f"got {layer.attend.name}"
+                f"got {before}"
             )
-    if in_words is not None:
-        placed.set_mask(in_words)
-    for layer, variant in chosen.items():
-        placed.set_attention(layer, variant)
-    return placed
+    if in_words:
+        make_mask = partial(causal_in_words, pad_id=model.config.pad_id)
+        changes.append((model, "target_mask", make_mask))
+    return Swapped(changes)
 
 
 def causal_in_words(tgt: Tensor, pad_id: int) -> CausalMask:
@@ -105,64 +102,6 @@ def causal_in_words(tgt: Tensor, pad_id: int) -> CausalMask:
         pad_id: The id that fills short sentences up.
     """
     return CausalMask(padding_mask(tgt, pad_id))
-
-
-class Placed:
-    """What a model attended with before; in a ``with`` block, it comes back after it.
-
-    Args:
-        model: As it is now.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self.before: dict[MultiHeadAttention, Callable] = {}
-        self.placed: dict[MultiHeadAttention, Variant] = {}
-        self.masks: list[Callable | None] = []  # of the model, before; one at most
-
-    def set_attention(self, layer: MultiHeadAttention, variant: Variant) -> None:
-        """Let one of the model's layers attend otherwise."""
-        self.before[layer], self.placed[layer] = layer.attend, variant
-        layer.attend = variant
-
-    def set_mask(self, make: Callable[[Tensor], CausalMask]) -> None:
-        """Let the model make another mask for its decoder's self-attention."""
-        self.masks.append(vars(self.model).get("_target_mask"))
-        self.model._target_mask = make
-
-    def put_back(self) -> None:
-        """Let the model attend as before. A second time, there is nothing to do.
-
-        Raises:
-            ValueError: If a layer has got another attention since: the latest of
-                several goes first, and a recording ends before. Nothing is changed.
-        """
-        for layer, variant in self.placed.items():
-            if layer.attend is not variant:
-                raise ValueError(
-                    f"model must attend with {variant.name} to put back what it had "
-                    f"before, got {described(layer.attend)}"
-                )
-        for layer, attend in self.before.items():
-            layer.attend = attend
-        self.before.clear()
-        self.placed.clear()
-        while self.masks:
-            del self.model._target_mask
-            mask = self.masks.pop()
-            if mask is not None:
-                self.model._target_mask = mask
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.put_back()
 
 
 def _layers(model: nn.Module, part: str) -> list[MultiHeadAttention]:
@@ -182,20 +121,12 @@ def _layers(model: nn.Module, part: str) -> list[MultiHeadAttention]:
     return found
 
 
-def described(attend: Callable) -> str:
-    """Name what a layer attends with, for an error."""
-    for name in ("name", "__name__"):
-        if hasattr(attend, name):
-            return getattr(attend, name)
-    return type(attend).__name__
-
-
 def _require_fit(part: str, variant: Variant) -> None:
     """Refuse a variant that this part of a model cannot have."""
     if not isinstance(variant, Variant):
         raise TypeError(f"{part} must be a Variant, got a {type(variant).__name__}")
     if part == "cross" and not variant.cross:
-        raise ValueError(f"cross must be able to cross-attend, got {variant.name}")
+        raise ValueError(f"cross must be able to cross-attend, got {variant}")
     if variant.causal != (part == "decoder"):
         wanted = "causal" if part == "decoder" else "not causal"
-        raise ValueError(f"{part} must be {wanted}, got {variant.name}")
+        raise ValueError(f"{part} must be {wanted}, got {variant}")
