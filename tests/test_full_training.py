@@ -316,14 +316,13 @@ def test_checkpointed_layers_come_to_the_same_weights_bit_for_bit(precision, tmp
     assert_same(run(tmp_path, config), expected)
 
 
-@pytest.mark.parametrize("damage", [{"skipped": None}, {"factor": "2"}, {"fine": 0.5}])
+@pytest.mark.parametrize("damage", [{"skipped": None}, {"skipped": "2"}, {"fit": 5}])
 def test_a_state_with_a_damaged_scaler_is_refused(tmp_path, damage):
     run(tmp_path, replace(CONFIG, epochs=1))
     tensors, about = load_tensors(tmp_path / STATE)
     about["history"][0] |= damage
     save_tensors(tmp_path / STATE, tensors, about)
-    (name,) = damage
-    with pytest.raises(ValueError, match=rf"{STATE}: about.history.0.{name} must be"):
+    with pytest.raises(ValueError, match=f"{STATE} is damaged"):
         run(tmp_path)
 
 

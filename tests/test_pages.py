@@ -101,7 +101,6 @@ PLAIN = {
         "processes",
         "rank",
         "leads",
-        "share",
         "wait_for_first",
         "_is_joined",
         "_is_launched",

@@ -1,5 +1,5 @@
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import pytest
@@ -17,6 +17,8 @@ from transformer_lib.precision import (
     autocast,
     checkpoint_layers,
 )
+from transformer_lib.variants.decoder_alone import DecoderAlone
+from transformer_lib.variants.modern import ModernConfig
 
 CPU = torch.device("cpu")
 MODEL = TransformerConfig.base(
@@ -165,16 +167,16 @@ def gradients(model, enabled, precision="float32"):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("src_vocab_size", [11, None])
-def test_checkpointing_changes_no_bit_with_dropout_too(src_vocab_size, precision):
-    shared = src_vocab_size is not None
-    config = replace(
-        MODEL, src_vocab_size=src_vocab_size, share_embeddings=shared,
-        attention_dropout=0.3, feed_forward_dropout=0.3,
-    )  # fmt: skip
-    model = Transformer(config).train().float()
-    if not shared:
-        model.forward = lambda src, tgt: Transformer.forward(model, None, tgt)
+@pytest.mark.parametrize("alone", [False, True])
+def test_checkpointing_changes_no_bit_with_dropout_too(alone, precision):
+    more = {"attention_dropout": 0.3, "feed_forward_dropout": 0.3}
+    model = Transformer(replace(MODEL, **more))
+    if alone:
+        choices = asdict(MODEL) | more
+        choices |= {"src_vocab_size": None, "share_embeddings": False}
+        model = DecoderAlone(ModernConfig(**choices))
+        model.forward = lambda src, tgt: DecoderAlone.forward(model, tgt)
+    model.train().float()
     one, other = gradients(model, False, precision), gradients(model, True, precision)
     assert torch.equal(one[0], other[0])
     assert all(map(torch.equal, one[1], other[1]))
