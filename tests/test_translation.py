@@ -982,7 +982,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(files, folder, tmp_path):
     assert str(tmp_path / "training.safetensors") in err
     assert "Traceback" not in err
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {".lock", "run.json", "tokenizer.json"}
+    assert left == {".lock", "run.json", "tokenizer.json", "log.csv"}
 
 
 @pytest.mark.parametrize("name", ["", "download", "train", "evaluate", "translate"])
