@@ -7,7 +7,7 @@ from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_att
 from transformer_lib.cache import CrossAttentionCache, SelfAttentionCache
 from transformer_lib.inspection import record_attention
 from transformer_lib.masks import causal_mask
-from transformer_lib.variants.grouped import GroupedAttention, SizedAttention
+from transformer_lib.variants.grouped import GroupedAttention
 
 B, H, G, T, S, WIDTH, D_K = 2, 6, 3, 5, 7, 30, 5
 
@@ -80,7 +80,7 @@ def test_bad_input_is_refused_with_its_values():
 
 def test_heads_may_have_a_width_of_their_own():
     torch.manual_seed(4)
-    layer = SizedAttention(10, 3, d_k=7).double()
+    layer = GroupedAttention(10, 3, 3, d_k=7).double()
     assert layer.w_k.weight.shape == (21, 10)
     x, memory = torch.randn(2, 5, 10).double(), torch.randn(2, 4, 10).double()
     q, k, v = (
@@ -91,4 +91,4 @@ def test_heads_may_have_a_width_of_their_own():
     expected = layer.w_o(heads.transpose(1, 2).flatten(-2))
     assert_close(layer(x, memory, memory), expected)
     with pytest.raises(ValueError, match="d_k must be at least 1, got 0"):
-        SizedAttention(10, 3, d_k=0)
+        GroupedAttention(10, 3, 3, d_k=0)

@@ -136,10 +136,7 @@ PLAIN = {
         "AlibiAttention.compute",
         "AlibiAttention.weigh",
     ),
-    "transformer_lib.variants.grouped": (
-        "GroupedAttention.forward",
-        "SizedAttention.__init__",
-    ),
+    "transformer_lib.variants.grouped": ("GroupedAttention.forward",),
     "transformer_lib.variants.unplaced": ("Unplaced.__init__", "Unplaced.forward"),
     "transformer_lib.variants.modern": (
         "ModernConfig.__post_init__",

@@ -18,7 +18,8 @@ from transformer_lib.variants.modern import ModernConfig
 
 MOST_IN_TABLES = 2**26  # numbers that are computed and not read, such as sines
 HEADER = "__metadata__"  # safetensors' own name for what a file says
-UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+# What reading something else than was written may raise, besides ValueError.
+UNREADABLE = (TypeError, LookupError, AttributeError, RuntimeError, OverflowError)
 
 
 def save_tensors(
@@ -69,7 +70,7 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]
         checked = json.loads(_parts(content)[0][HEADER]["checked"])
         about, expected = checked["about"], checked["sha256"]
         found = _sha256(about, content)
-    except (*UNREADABLE, SafetensorError) as error:
+    except (*UNREADABLE, ValueError, SafetensorError) as error:
         raise ValueError(f"{path} is not a whole checkpoint: {error}") from error
     if found != expected:
         raise ValueError(
@@ -133,7 +134,7 @@ def load_model(path: str | Path) -> Transformer:
     try:
         config = plainest(ModernConfig(**about["config"]))
         asked = _without_memory(config, weights)
-    except (*UNREADABLE, OverflowError, RuntimeError) as error:  # sizes, too
+    except (*UNREADABLE, ValueError) as error:
         raise ValueError(f"{path} has an unknown configuration: {error}") from error
     require_fit(dict(asked.named_parameters()), weights, source=path)
     model = build_model(config)  # now that the file is known to be as large

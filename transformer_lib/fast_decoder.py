@@ -19,14 +19,14 @@ from transformer_lib.variants.decoder_alone import (
     CausalStack,
     DecoderAlone,
 )
-from transformer_lib.variants.grouped import SizedAttention
+from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.modern import ModernTransformer
 
 ROOM = 64  # positions reserved at first; twice as many whenever they are full
 MANY = 8  # sentences, from which on the matrix of the output is worth a copy
 MODELS = {Transformer, ModernTransformer, DecoderAlone}
 KNOWN = MODELS | {Decoder, DecoderLayer, CausalStack, CausalLayer, FeedForward}
-KNOWN |= {MultiHeadAttention, SizedAttention, Residual}
+KNOWN |= {MultiHeadAttention, GroupedAttention, Residual}
 KNOWN |= {nn.Dropout, nn.LayerNorm, nn.Linear, nn.ModuleList}
 
 

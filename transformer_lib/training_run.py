@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib.checkpoint import (
+    UNREADABLE,
     average_weights,
     load_tensors,
     load_weights,
@@ -209,13 +210,7 @@ class TrainingRun:
             _require_same("model", asdict(self.model.config), about["model"], path)
             _require_same("config", asdict(self.config), about["training"], path)
             self._restore(tensors, about, path)
-        except (
-            LookupError,
-            TypeError,
-            AttributeError,
-            OverflowError,
-            RuntimeError,
-        ) as error:
+        except UNREADABLE as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
     def _restore(self, tensors: dict, about: dict, path: Path) -> None:

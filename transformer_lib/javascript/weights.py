@@ -66,6 +66,9 @@ def to_script(translator: Translator) -> str:
     if not getattr(config, "scale_embeddings", True):
         raise ValueError("scale_embeddings must be True in the JavaScript, got False")
     require_plain(translator.model.named_modules(), KNOWN)
+    groups = getattr(config, "num_key_heads", None)
+    if groups not in (None, config.num_heads):
+        raise ValueError(f"num_key_heads must be num_heads or None, got {groups}")
     if config.d_model % 4 or config.d_ff % 4:
         raise ValueError(
             "d_model and d_ff must be divisible by 4, "

@@ -154,13 +154,16 @@ def train_translator(
     model = translator.model.to(device)
     encoded = encode_pairs(translator, pairs, recipe["max_tokens"])
 
+    name = f"CPU, {torch.get_num_threads()} threads"
+    if device == "cuda":
+        name = torch.cuda.get_device_name()
     record = {
         "command": command,
         "corpus": asdict(corpus),
         "sentences_sha256": {split: digest(pairs[split]) for split in pairs},
         **recipe,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "device": _device_name(device),
+        "device": name,
         "processes": processes(),
         "torch": torch.__version__,
     }
@@ -280,7 +283,7 @@ def read_record(folder: str | Path) -> dict[str, object]:
         record = json.loads(path.read_text(encoding="utf-8"))
         corpus = asdict(Corpus(**record["corpus"]))
         return {**record, "corpus": corpus}
-    except UNREADABLE as error:
+    except (*UNREADABLE, ValueError) as error:
         raise ValueError(f"{path} is not a whole record: {error}") from error
 
 
@@ -301,9 +304,3 @@ def _begin(folder: Path, record: Mapping[str, object]) -> None:
 
 def _chosen(recipe: Recipe, names: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in recipe.items() if name in names}
-
-
-def _device_name(device: str) -> str:
-    if device == "cuda":
-        return torch.cuda.get_device_name()
-    return f"CPU, {torch.get_num_threads()} threads"

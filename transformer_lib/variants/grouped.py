@@ -1,4 +1,4 @@
-"""Attention with heads of any width, and with fewer heads of keys than of queries."""
+"""Grouped attention: several heads of queries share one head of keys and values."""
 
 from torch import Tensor, nn
 
@@ -7,40 +7,7 @@ from transformer_lib.cache import CrossAttentionCache, SelfAttentionCache
 from transformer_lib.checks import require_positive
 
 
-class SizedAttention(MultiHeadAttention):
-    """Attention whose heads may be wider or narrower than d_model / H.
-
-    Args:
-        d_model: Width of the inputs and of the output.
-        num_heads: Number of heads H.
-        bias: Whether the four projections add a bias.
-        dropout: Share of the weights dropped while training, in [0, 1).
-        d_k: Width of a head; None takes d_model / H.
-
-    Raises:
-        ValueError: As ``MultiHeadAttention``, or if ``d_k`` is not positive.
-    """
-
-    def __init__(
-        self,
-        d_model: int,
-        num_heads: int,
-        *,
-        bias: bool = True,
-        dropout: float = 0.0,
-        d_k: int | None = None,
-    ) -> None:
-        width = d_model if d_k is None else num_heads * d_k
-        require_positive(d_model=d_model, num_heads=num_heads, d_k=width // num_heads)
-        super().__init__(width, num_heads, bias=bias, dropout=dropout)
-        if width != d_model:
-            self.w_q = nn.Linear(d_model, width, bias=bias)
-            self.w_k = nn.Linear(d_model, width, bias=bias)
-            self.w_v = nn.Linear(d_model, width, bias=bias)
-            self.w_o = nn.Linear(width, d_model, bias=bias)
-
-
-class GroupedAttention(SizedAttention):
+class GroupedAttention(MultiHeadAttention):
     """Attention of H heads of queries, and G heads of keys and values.
 
     Heads 0 to H / G - 1 read the first head of keys, and so on. G = 1 is multi-query
@@ -55,8 +22,8 @@ class GroupedAttention(SizedAttention):
         d_k: Width of a head; None takes d_model / H.
 
     Raises:
-        ValueError: As ``SizedAttention``, or if ``num_key_heads`` is not positive
-            or does not divide ``num_heads``.
+        ValueError: As ``MultiHeadAttention``, or if ``num_key_heads`` or ``d_k`` is
+            not positive, or ``num_key_heads`` does not divide ``num_heads``.
 
     Source: Ainslie et al. (2023), section 2.2; G = 1: Shazeer (2019).
     """
@@ -71,17 +38,23 @@ class GroupedAttention(SizedAttention):
         dropout: float = 0.0,
         d_k: int | None = None,
     ) -> None:
-        super().__init__(d_model, num_heads, bias=bias, dropout=dropout, d_k=d_k)
-        require_positive(num_key_heads=num_key_heads)
+        sizes = {"d_model": d_model, "num_heads": num_heads}
+        require_positive(**sizes, num_key_heads=num_key_heads)
+        if d_k is not None:
+            require_positive(d_k=d_k)
         if num_heads % num_key_heads != 0:
             raise ValueError(
                 "num_heads must be divisible by num_key_heads, "
                 f"got {num_heads} and {num_key_heads}"
             )
+        width = d_model if d_k is None else num_heads * d_k
+        super().__init__(width, num_heads, bias=bias, dropout=dropout)
         self.num_key_heads = num_key_heads
-        width = self.w_k.out_features // num_heads * num_key_heads  # d_k * G
-        self.w_k = nn.Linear(d_model, width, bias=bias)
-        self.w_v = nn.Linear(d_model, width, bias=bias)
+        key_width = width // num_heads * num_key_heads  # d_k * G
+        self.w_q = nn.Linear(d_model, width, bias=bias)
+        self.w_k = nn.Linear(d_model, key_width, bias=bias)
+        self.w_v = nn.Linear(d_model, key_width, bias=bias)
+        self.w_o = nn.Linear(width, d_model, bias=bias)
 
     def forward(
         self,

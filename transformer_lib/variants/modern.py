@@ -15,7 +15,7 @@ from transformer_lib.model import Transformer, TransformerConfig, TransformerPar
 from transformer_lib.positions import LAYOUTS
 from transformer_lib.variants.alibi import AlibiAttention
 from transformer_lib.variants.gated import GatedFeedForward
-from transformer_lib.variants.grouped import GroupedAttention, SizedAttention
+from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.norm import RMSNorm
 from transformer_lib.variants.rotary import RotaryAttention
 from transformer_lib.variants.unplaced import Unplaced
@@ -118,12 +118,9 @@ class ModernParts(TransformerParts):
     def make_attention(self) -> MultiHeadAttention:
         """Make an attention with as many heads of keys, and as wide, as is wanted."""
         grouped = self._grouped()
-        if grouped["num_key_heads"] != self.config.num_heads:
-            return GroupedAttention(**grouped)
-        if self.config.d_k is None:
+        if self.config.d_k is None and grouped["num_key_heads"] == grouped["num_heads"]:
             return super().make_attention()
-        del grouped["num_key_heads"]
-        return SizedAttention(**grouped)
+        return GroupedAttention(**grouped)
 
     def _grouped(self) -> dict[str, Any]:
         """Gather what a ``GroupedAttention`` takes."""
