@@ -1,8 +1,10 @@
 import errno
 import json
+import os
 import pickle
 import random
 import re
+import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -467,3 +469,41 @@ def test_a_file_that_says_nothing_about_its_tensors_is_refused(path):
     save_file({"a": torch.ones(2)}, path)  # without metadata
     with pytest.raises(ValueError, match=f"{path.name} is not a whole checkpoint"):
         load_tensors(path)
+
+
+@pytest.mark.parametrize("load", [load_tensors, load_model])
+def test_a_pipe_or_a_device_is_refused_and_not_waited_for(path, load):
+    os.mkfifo(path)
+    endless = path.with_name("endless")
+    endless.symlink_to("/dev/zero")
+    for strange in (path, endless):
+        with pytest.raises(ValueError, match=f"{strange.name} must be a file, got a "):
+            load(strange)
+
+
+def test_a_tensor_with_the_name_of_the_files_own_entry_is_refused(path):
+    with pytest.raises(ValueError, match="other names than __metadata__"):
+        save_tensors(path, {"a": torch.ones(2), "__metadata__": torch.ones(3)}, {})
+    assert not path.exists()
+
+
+def test_the_configuration_cannot_be_another_than_the_models(path, model):
+    with pytest.raises(ValueError, match="config must be the model's own"):
+        save_model(path, model, config={"d_model": 5})
+    assert not path.exists()
+
+
+def test_complex_weights_are_refused_by_name_in_saving_and_in_loading(path, model):
+    tensors = {
+        name: (w + 1j).to(torch.complex64) for name, w in weights_of(model).items()
+    }
+    save_tensors(path, tensors, {"config": asdict(TIED)})
+    with pytest.raises(ValueError, match=r"weight must be real, got torch.complex64"):
+        load_model(path)
+    path.unlink()
+    with (
+        warnings.catch_warnings(action="ignore"),
+        pytest.raises(ValueError, match=r"fit its configuration: .* must be real"),
+    ):
+        save_model(path, model.to(torch.complex64))
+    assert not path.exists()

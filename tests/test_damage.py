@@ -1,6 +1,7 @@
 """Folders that were damaged, by chance or by somebody: a sentence, and no traceback."""
 
 import json
+import os
 import random
 import shutil
 
@@ -123,3 +124,12 @@ def test_the_shipped_models_hold_their_sum(name):
     content = (ROOT / "models" / name / "model.safetensors").read_bytes()
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     assert header["__metadata__"].keys() == {"checked"}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "run.json"])
+def test_a_pipe_in_the_place_of_a_file_is_refused(folder, call, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    status, err = call("evaluate", "--model", folder)
+    assert status == 2
+    assert f"{folder / name} must be a file, got a pipe" in err

@@ -6,6 +6,7 @@ import stat
 import pytest
 
 from transformer_lib.files import (
+    read_file,
     sole_use,
     whole_file,
     write_csv,
@@ -223,3 +224,18 @@ def test_json_is_written_whole_or_not_at_all(tmp_path):
         write_json(path, {"a": {1}})
     assert path.read_bytes() == b'{\n  "a": 1.5\n}\n'
     assert names(path.parent) == ["record.json"]
+
+
+def test_a_file_is_read_whole(tmp_path):
+    (tmp_path / "file").write_bytes(b"a\r\n\x00")
+    assert read_file(str(tmp_path / "file")) == b"a\r\n\x00"
+    with pytest.raises(FileNotFoundError):
+        read_file(tmp_path / "other")
+    with pytest.raises(IsADirectoryError):
+        read_file(tmp_path)
+
+
+def test_a_pipe_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe must be a file, got a pipe, a device"):
+        read_file(tmp_path / "pipe")

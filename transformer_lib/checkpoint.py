@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from transformer_lib.files import whole_file
+from transformer_lib.files import read_file, whole_file
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.variants.families import build_model, plainest
 from transformer_lib.variants.modern import ModernConfig
@@ -38,7 +38,10 @@ def save_tensors(
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
         TypeError: If JSON cannot hold what ``about`` says.
+        ValueError: If a tensor is named ``__metadata__``, which part of every file is.
     """
+    if HEADER in tensors:
+        raise ValueError(f"tensors must have other names than {HEADER}, got {HEADER}")
     copies = {
         name: tensor.clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
@@ -62,9 +65,9 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]
     Raises:
         FileNotFoundError: If there is no such file.
         OSError: If it cannot be read.
-        ValueError: If the file is cut off, altered or something else.
+        ValueError: If the file is cut off, altered or something else, such as a pipe.
     """
-    content = Path(path).read_bytes()
+    content = read_file(path)
     try:
         tensors = dict(sorted(load(content).items()))  # theirs change from run to run
         checked = json.loads(_parts(content)[0][HEADER]["checked"])
@@ -108,10 +111,13 @@ def save_model(path: str | Path, model: Transformer, **about: object) -> None:
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
         TypeError: If JSON cannot hold what ``about`` says.
-        ValueError: As ``require_own_config``, because nobody could load the file.
+        ValueError: If ``about`` has a ``config``; or as ``require_own_config``, because
+            nobody could load the file.
     """
     require_own_config(model)
     weights = dict(model.named_parameters())
+    if "config" in about:
+        raise ValueError("config must be the model's own, got another one")
     save_tensors(path, weights, {**about, "config": asdict(model.config)})
 
 
@@ -153,7 +159,8 @@ def load_weights(
         source: Where they come from, for the error.
 
     Raises:
-        ValueError: If a name is missing or unknown, or a shape differs.
+        ValueError: If a name is missing or unknown, a shape differs, or a tensor is
+            complex.
     """
     parameters = dict(model.named_parameters())
     require_fit(parameters, weights, source=source)
@@ -222,7 +229,8 @@ def require_fit(
         to: What they must fit, for the error.
 
     Raises:
-        ValueError: If a name is missing or unknown, or a shape differs.
+        ValueError: If a name is missing or unknown, a shape differs, or a tensor is
+            complex.
     """
     missing, unknown = parameters.keys() - tensors, tensors.keys() - parameters
     if missing or unknown:
@@ -235,6 +243,11 @@ def require_fit(
             raise ValueError(
                 f"{source} does not fit {to}: {name} must have shape "
                 f"{tuple(parameter.shape)}, got {tuple(tensors[name].shape)}"
+            )
+        if tensors[name].is_complex():
+            raise ValueError(
+                f"{source} does not fit {to}: {name} must be real, "
+                f"got {tensors[name].dtype}"
             )
 
 

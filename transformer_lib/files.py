@@ -40,6 +40,22 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
+def read_file(path: str | Path) -> bytes:
+    """Read a whole file, but not a pipe or a device, which may never end.
+
+    Args:
+        path: A file, or a link to one.
+
+    Raises:
+        OSError: If it does not exist or cannot be read.
+        ValueError: If it is a pipe, a device or a socket.
+    """
+    path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError(f"{path} must be a file, got a pipe, a device or a socket")
+    return path.read_bytes()
+
+
 @contextmanager
 def sole_use(folder: str | Path | None) -> Iterator[None]:
     """Let no other process that asks for the same change a folder meanwhile.

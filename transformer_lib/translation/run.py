@@ -18,7 +18,7 @@ from transformer_lib.checks import (
 )
 from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.distributed import leads, processes, wait_for_first
-from transformer_lib.files import sole_use, write_json
+from transformer_lib.files import read_file, sole_use, write_json
 from transformer_lib.full_training import FullConfig, FullEpoch, full_train
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training_run import HOW_IT_ENDS, STATE
@@ -280,7 +280,7 @@ def read_record(folder: str | Path) -> dict[str, object]:
     """
     path = Path(folder) / RECORD
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_file(path))
         corpus = asdict(Corpus(**record["corpus"]))
         return {**record, "corpus": corpus}
     except (*UNREADABLE, ValueError) as error:

@@ -10,6 +10,7 @@ from transformer_lib.checks import require_positive
 from transformer_lib.data.batching import pad
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder, unknown
+from transformer_lib.files import read_file
 from transformer_lib.model import Transformer
 from transformer_lib.tokenizer import Tokenizer
 
@@ -130,4 +131,4 @@ class Translator:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_file(path)).hexdigest()
