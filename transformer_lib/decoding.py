@@ -140,7 +140,7 @@ def greedy_decode(
 
     Raises:
         ValueError: If ``max_len`` is below 1 or above the model's, ``bos_id`` is the
-            model's ``pad_id``, or the model is decoder-only.
+            model's ``pad_id``.
 
     Source: Vaswani et al. (2017), section 6.1, for the length.
     """
