@@ -32,7 +32,7 @@ style: ready
 	$(RUN) -m ruff format --check .
 
 quick: style ## a minute after each edit: style and library, without book or browser
-	$(PYTEST) tests --dist worksteal -m "not (slow or browser or book)"
+	$(PYTEST) tests --dist worksteal -m "not (slow or browser or book or program)"
 
 test: book style ## style, library, every notebook, and every page once in a browser
 	@$(RUN) scripts/programs.py chromium

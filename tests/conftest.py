@@ -49,6 +49,10 @@ def pytest_runtest_setup():
         signal.signal(number, signal.default_int_handler)
 
 
+# These run the command, the experiments, a notebook or the examples of the README.
+PROGRAMS = {"test_translation", "test_experiments", "test_figures", "test_project"}
+
+
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks at its seed
 def pytest_configure(config):
     """Make the tests of `pytest -m sweep` large, and different each time."""
@@ -66,10 +70,12 @@ def pytest_report_header(config):
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
-    """Mark what needs a browser, and leave out what belongs to the sweep only."""
+    """Mark what needs a browser or runs programs; leave out what is the sweep's."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
+        if item.path.stem in PROGRAMS:
+            item.add_marker(pytest.mark.program)
     if config.sweeping:
         return
     marks = {item: item.get_closest_marker("sweep") for item in items}
