@@ -48,7 +48,8 @@ def main(root: Path) -> int:
             print(f"{ALL_AGAIN}: executing all chapters")
         shutil.rmtree(build / ".jupyter_cache", ignore_errors=True)
     if rendered not in state:
-        shutil.rmtree(build / ".doctrees", ignore_errors=True)
+        for folder in (".doctrees", "html/_modules"):  # the latter may have old modules
+            shutil.rmtree(build / folder, ignore_errors=True)
     build.mkdir(exist_ok=True)
     # The second hash is added below, so a failed build makes the next one start afresh.
     state_file.write_bytes(executed)
