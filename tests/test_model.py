@@ -278,6 +278,7 @@ def test_a_config_cannot_be_changed():
         ({"d_ff": 0}, "d_ff must be at least 1, got 0"),
         ({"d_model": -12}, "d_model must be at least 1, got -12"),
         ({"tgt_vocab_size": 0}, "vocab_size must be at least 1, got 0"),
+        ({"src_vocab_size": None}, "vocab_size must be at least 1, got None"),
         ({"max_len": 0}, "max_len must be at least 1, got 0"),
         ({"pad_id": 19}, "pad_id must be below vocab_size, got 19 and 19"),
         ({"positions": "relative"}, "learned, got relative"),

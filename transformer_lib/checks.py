@@ -14,7 +14,7 @@ from torch import Tensor
 def require_positive(**sizes: int) -> None:
     """Raise ``ValueError`` unless every size is at least 1."""
     for name, size in sizes.items():
-        if size < 1:
+        if size is None or size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
 
 

@@ -171,22 +171,29 @@ class TransformerParts(nn.Module):
 
     def make_attention(self) -> MultiHeadAttention:
         """Make one attention, whatever it will read."""
-        config = self.config
-        options = {"bias": config.bias, "dropout": config.attention_dropout}
-        return MultiHeadAttention(config.d_model, config.num_heads, **options)
+        return MultiHeadAttention(
+            self.config.d_model,
+            self.config.num_heads,
+            bias=self.config.bias,
+            dropout=self.config.attention_dropout,
+        )
 
     def make_feed_forward(self) -> FeedForward:
         """Make the feed-forward network of one layer."""
-        config = self.config
-        options = {"activation": config.activation}
-        options["dropout"] = config.feed_forward_dropout
-        return FeedForward(config.d_model, config.d_ff, **options)
+        return FeedForward(
+            self.config.d_model,
+            self.config.d_ff,
+            dropout=self.config.feed_forward_dropout,
+            activation=self.config.activation,
+        )
 
     def make_residual(self) -> Residual:
         """Make the residual connection around one sublayer."""
-        config = self.config
-        options = {"dropout": config.dropout, "norm_first": config.norm_first}
-        return Residual(self.make_norm(), **options)
+        return Residual(
+            self.make_norm(),
+            dropout=self.config.dropout,
+            norm_first=self.config.norm_first,
+        )
 
     def make_norm(self) -> nn.Module:
         """Make one norm."""

@@ -137,12 +137,14 @@ class ModernParts(TransformerParts):
 
     def make_feed_forward(self) -> nn.Module:
         """Make a network with or without a gate."""
-        config = self.config
-        if not config.gated:
+        if not self.config.gated:
             return super().make_feed_forward()
-        options = {"activation": config.activation}
-        options["dropout"] = config.feed_forward_dropout
-        return GatedFeedForward(config.d_model, config.d_ff, **options)
+        return GatedFeedForward(
+            self.config.d_model,
+            self.config.d_ff,
+            dropout=self.config.feed_forward_dropout,
+            activation=self.config.activation,
+        )
 
     def make_norm(self) -> nn.Module:
         """Make a norm with or without a mean."""
