@@ -103,9 +103,8 @@ class HashedAttention(MaskedVariant):
         """
         t, s = query.size(2), key.size(2)
         width = min(self.width, s)  # no two positions are further apart
-        query = F.pad(
-            query, (0, 0, s - t, 0)
-        )  # (B, H, S, d_k): those before ask nothing
+        # Positions before the queries ask nothing.
+        query = F.pad(query, (0, 0, s - t, 0))  # (B, H, S, d_k)
         places = sorted_places(self.buckets(key), padding, self.num_buckets, width)
         asks, found = places  # (B, H, N, S), (B, H, N, S)
         outs, sums = [], []
