@@ -85,7 +85,7 @@ def pairs_of(data: str) -> list:
         true = true[:TRUE]
     elif data == "labelled":
         sources = [source for source, _ in true[TRUE:]]
-        true = [*true[:TRUE], *teacher_pairs(teacher(), sources)]
+        true = [*true[:TRUE], *teacher_pairs(teacher().translate, sources)]
     return encode_pairs(teacher(), {data: true}, MAX_TOKENS)[data]
 
 

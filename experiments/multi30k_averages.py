@@ -23,8 +23,7 @@ from transformer_lib.training_run import STATE
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import encode_pairs, measure
 from transformer_lib.translation.translator import TOKENIZER
-from transformer_lib.variants.families import build_model, plainest
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants.families import build_from
 
 AVERAGES = Path(__file__).resolve().parent / "multi30k/averages.csv"
 COUNTS = (1, 3, 5, 10)
@@ -36,7 +35,7 @@ def main(folders: list[str], averages: Path = AVERAGES) -> None:
     for folder in map(Path, folders):
         tensors, about = load_tensors(folder / STATE)
         tokenizer = Tokenizer.load(folder / TOKENIZER)
-        model = build_model(plainest(ModernConfig(**about["model"])))
+        model = build_from(about["model"])
         translator = Translator(model, tokenizer)
         recent = [
             {

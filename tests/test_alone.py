@@ -16,7 +16,7 @@ from transformer_lib.model import Transformer
 from transformer_lib.variants import FullAttention, WindowAttention, use_attention
 from transformer_lib.variants.decoder_alone import DecoderAlone, continue_tokens
 from transformer_lib.variants.encoder_alone import EncoderAlone
-from transformer_lib.variants.families import build_model
+from transformer_lib.variants.families import build_from, build_model
 from transformer_lib.variants.modern import ModernConfig, ModernTransformer
 
 B, S, PAD, BOS, EOS = 2, 7, 0, 1, 2
@@ -87,7 +87,7 @@ def test_every_weight_learns_and_a_tied_output_is_the_table(src):
 def test_a_file_brings_it_back(src, changes, tmp_path):
     model = build_model(replace(READER, **changes)).eval()
     save_model(tmp_path / "model.safetensors", model)
-    loaded = load_model(tmp_path / "model.safetensors")
+    loaded = load_model(tmp_path / "model.safetensors", build_from)
     assert type(loaded) is type(model) is EncoderAlone
     assert_close(loaded(src), model(src))
 

@@ -28,7 +28,7 @@ from transformer_lib.variants import (
     use_attention,
 )
 from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.families import build_model, plainest
+from transformer_lib.variants.families import build_from, build_model, plainest
 from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.modern import POSITIONS, ModernConfig
 from transformer_lib.variants.norm import RMSNorm
@@ -169,16 +169,18 @@ def test_a_decoder_alone_takes_the_choice_as_well(config, tokens):
 
 def test_a_file_brings_the_choice_along(model, tokens, tmp_path):
     save_model(tmp_path / "model.safetensors", model)
-    assert load_model(tmp_path / "model.safetensors").config == model.config
-    assert_close(load_model(tmp_path / "model.safetensors")(*tokens), model(*tokens))
+    assert load_model(tmp_path / "model.safetensors", build_from).config == model.config
+    assert_close(
+        load_model(tmp_path / "model.safetensors", build_from)(*tokens), model(*tokens)
+    )
 
 
 def test_a_file_without_a_choice_is_a_model_of_the_paper(tokens, tmp_path):
     model, path = build_model(CONFIG).eval(), tmp_path / "model.safetensors"
     save_model(path, model)
-    assert load_model(path).config == plainest(CONFIG)
-    assert type(load_model(path)) is Transformer
-    assert_close(load_model(path)(*tokens), model(*tokens))
+    assert load_model(path, build_from).config == plainest(CONFIG)
+    assert type(load_model(path, build_from)) is Transformer
+    assert_close(load_model(path, build_from)(*tokens), model(*tokens))
 
 
 def test_only_a_config_with_a_choice_since_2017_stays_as_it_is(config):

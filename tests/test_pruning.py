@@ -27,7 +27,7 @@ from transformer_lib.pruning import (
 )
 from transformer_lib.training import evaluate
 from transformer_lib.variants import AlibiAttention
-from transformer_lib.variants.families import build_model
+from transformer_lib.variants.families import build_from, build_model
 from transformer_lib.variants.modern import ModernConfig
 from transformer_lib.variants.rotary import RotaryAttention
 
@@ -313,7 +313,7 @@ def test_a_smaller_model_has_a_configuration_that_builds_it(model, batches, tmp_
     assert (again.config.num_heads, again.config.d_k) == (1, 6)
     save_model(tmp_path / "model", smaller)
     torch.set_default_dtype(torch.float64)
-    loaded = load_model(tmp_path / "model")
+    loaded = load_model(tmp_path / "model", build_from)
     torch.set_default_dtype(torch.float32)
     assert loaded.config == config
     src, tgt = batches[1]
@@ -329,7 +329,7 @@ def test_groups_of_one_stay_groups_of_one(batches, tmp_path, positions):
     smaller = shrink(model, num_heads=2, d_ff=7, batches=batches)
     assert (smaller.config.num_heads, smaller.config.num_key_heads) == (2, 2)
     save_model(tmp_path / "model", smaller)
-    loaded = load_model(tmp_path / "model")
+    loaded = load_model(tmp_path / "model", build_from)
     src, tgt = batches[1]
     assert loaded(src, tgt).equal(smaller(src, tgt))
 

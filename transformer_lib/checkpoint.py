@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -13,8 +14,6 @@ from torch import Tensor, nn
 
 from transformer_lib.files import read_file, whole_file
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.variants.families import build_model, plainest
-from transformer_lib.variants.modern import ModernConfig
 
 MOST_IN_TABLES = 2**26  # numbers that are computed and not read, such as sines
 HEADER = "__metadata__"  # safetensors' own name for what a file says
@@ -121,14 +120,24 @@ def save_model(path: str | Path, model: Transformer, **about: object) -> None:
     save_tensors(path, weights, {**about, "config": asdict(model.config)})
 
 
-def load_model(path: str | Path) -> Transformer:
+def build_transformer(choices: Mapping[str, Any]) -> Transformer:
+    """Make the model of 2017 from the fields of its config, by name."""
+    return Transformer(TransformerConfig(**choices))
+
+
+def load_model(
+    path: str | Path,
+    build: Callable[[Mapping[str, Any]], Transformer] = build_transformer,
+) -> Transformer:
     """Build the model that ``save_model`` wrote, in eval mode, on the CPU.
 
     Args:
         path: A ``safetensors`` file.
+        build: Makes a model from the fields of its config, by name. For a file that may
+            hold a model of another family: ``variants.families.build_from``.
 
     Returns:
-        The model, in torch's default dtype, as ``build_model`` makes it.
+        The model, in torch's default dtype.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -138,12 +147,13 @@ def load_model(path: str | Path) -> Transformer:
     """
     weights, about = load_tensors(path)
     try:
-        config = plainest(ModernConfig(**about["config"]))
-        asked = _without_memory(config, weights)
+        choices = about["config"]
+        layers = choices.get("num_layers", 1)
+        asked = _without_memory(lambda: build(choices), layers, weights)
     except (*UNREADABLE, ValueError) as error:
         raise ValueError(f"{path} has an unknown configuration: {error}") from error
     require_fit(dict(asked.named_parameters()), weights, source=path)
-    model = build_model(config)  # now that the file is known to be as large
+    model = build(choices)  # now that the file is known to be as large
     load_weights(model, weights, source=path)
     return model.eval()
 
@@ -182,13 +192,14 @@ def require_own_config(model: Transformer) -> None:
             if ``load_model`` would refuse the size of the tables.
     """
     weights = dict(model.named_parameters())
-    asked = _without_memory(model.config, weights)
+    config = model.config
+    asked = _without_memory(lambda: type(model)(config), config.num_layers, weights)
     parameters = dict(asked.named_parameters())
     require_fit(parameters, weights, source="the model", to="its configuration")
 
 
 def _without_memory(
-    config: TransformerConfig, weights: Mapping[str, Tensor]
+    build: Callable[[], Transformer], num_layers: int, weights: Mapping[str, Tensor]
 ) -> Transformer:
     """Build a model of shapes alone: a small file must not claim a large model.
 
@@ -197,18 +208,18 @@ def _without_memory(
             sines, which no file shows, hold more numbers than ``MOST_IN_TABLES`` and
             than the weights.
     """
-    if config.num_layers > len(weights):
+    if num_layers > len(weights):
         raise ValueError(
-            f"num_layers must be at most {len(weights)} here, got {config.num_layers}"
+            f"num_layers must be at most {len(weights)} here, got {num_layers}"
         )
     with torch.device("meta"):
-        model = build_model(config)
+        model = build()
     numbers = sum(buffer.numel() for buffer in model.buffers())
     most = max(MOST_IN_TABLES, sum(weight.numel() for weight in weights.values()))
     if numbers > most:
         raise ValueError(
             f"max_len must make tables of at most {most:,} numbers, "
-            f"got {config.max_len:,} and {numbers:,}"
+            f"got {model.config.max_len:,} and {numbers:,}"
         )
     return model
 

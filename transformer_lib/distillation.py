@@ -1,13 +1,12 @@
 """Distillation: a small model that learns from the answers of a large one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from transformer_lib.data.batching import Batch
 from transformer_lib.model import Transformer
-from transformer_lib.translation.translator import Translator
 
 
 def soft_label_loss(
@@ -78,23 +77,20 @@ def soft_labels(teacher: Transformer, batch: Batch) -> Tensor:
 
 
 def teacher_pairs(
-    teacher: Translator, sentences: Sequence[str], beam: int = 1
+    translate: Callable[[Sequence[str]], Sequence[str]], sentences: Sequence[str]
 ) -> list[tuple[str, str]]:
     """Make pairs to learn from, out of sentences that nobody has translated.
 
     Args:
-        teacher: Its translations become the targets, right or wrong.
+        translate: Translates sentences, as the teacher's ``Translator.translate`` does.
+            Its translations become the targets, right or wrong.
         sentences: In the source language.
-        beam: How many hypotheses to follow for each sentence; 1 is greedy.
 
     Returns:
         Each sentence with the teacher's translation, in order. Left out are those whose
         translation is empty.
 
-    Raises:
-        ValueError: As ``Translator.translate`` does.
-
     Source: Kim and Rush (2016), section 3.2.
     """
-    written = teacher.translate(sentences, beam)
-    return [pair for pair in zip(sentences, written, strict=True) if pair[1]]
+    pairs = zip(sentences, translate(sentences), strict=True)
+    return [(source, target) for source, target in pairs if target]

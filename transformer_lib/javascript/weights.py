@@ -24,8 +24,7 @@ from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
-from transformer_lib.variants.families import build_model, plainest
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants.families import build_from
 
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
 KNOWN = fast_decoder.KNOWN | {Encoder, EncoderLayer, nn.Embedding}
@@ -124,7 +123,7 @@ def from_script(text: str) -> Translator:
             values, integers = np.split(integers, [shape[0] * shape[1]])
             weight = dequantize(torch.tensor(values).view(shape), weight)
         weights[name] = weight
-    model = build_model(plainest(ModernConfig(**packed["config"])))
+    model = build_from(packed["config"])
     load_weights(model, weights, source="the script")
     tokenizer = Tokenizer.from_json(json.dumps(packed["tokenizer"]))
     return Translator(model.eval(), tokenizer)

@@ -13,6 +13,7 @@ from transformer_lib.fast_decoder import FastDecoder, unknown
 from transformer_lib.files import read_file
 from transformer_lib.model import Transformer
 from transformer_lib.tokenizer import Tokenizer
+from transformer_lib.variants.families import build_from
 
 MODEL, TOKENIZER = "model.safetensors", "tokenizer.json"
 ALPHA = 1.4  # chosen on the captions: with the paper's 0.6, small models stop too soon
@@ -94,7 +95,7 @@ class Translator:
                 model was saved with.
         """
         model_path, tokenizer_path = Path(folder) / MODEL, Path(folder) / TOKENIZER
-        model = load_model(model_path)
+        model = load_model(model_path, build_from)
         expected = load_tensors(model_path)[1].get("tokenizer")
         found = _sha256(tokenizer_path)
         if found != expected:

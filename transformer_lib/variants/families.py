@@ -1,6 +1,8 @@
 """Which model a config describes."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields
+from typing import Any
 
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.positions import LAYOUTS
@@ -45,3 +47,18 @@ def build_model(
     if config.tgt_vocab_size is None:
         return EncoderAlone(config)
     return ModernTransformer(config)
+
+
+def build_from(
+    choices: Mapping[str, Any],
+) -> Transformer | EncoderAlone | DecoderAlone:
+    """Make a model of any family from the fields of its config, as files keep them.
+
+    Args:
+        choices: Fields of ``ModernConfig``, by name.
+
+    Raises:
+        TypeError: If there is no such field.
+        ValueError: As the models do.
+    """
+    return build_model(plainest(ModernConfig(**choices)))
