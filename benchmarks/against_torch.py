@@ -28,10 +28,10 @@ from torch.utils.checkpoint import checkpoint
 from transformer_lib.attention import MultiHeadAttention, fused_attention
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
-from transformer_lib.inspection import record_attention
 from transformer_lib.masks import causal_mask
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import autocast, checkpoint_layers
+from transformer_lib.recording import record_attention
 from transformer_lib.swapped import Swapped
 
 BATCH, LENGTH, VOCABULARY, PAD, BOS = 32, 24, 1000, 0, 1

@@ -23,7 +23,7 @@ from tables import add, read
 
 from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.data.grammar import sentence_pairs
-from transformer_lib.decoding import inference
+from transformer_lib.inference import inference
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer
 from transformer_lib.tokenizer import Tokenizer

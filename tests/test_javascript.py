@@ -16,7 +16,6 @@ from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.decoding import beam_search
 from transformer_lib.feed_forward import ACTIVATIONS
-from transformer_lib.inspection import record_attention
 from transformer_lib.javascript import FILES, excerpt, source
 from transformer_lib.javascript.weights import ACTIVATIONS as KNOWN
 from transformer_lib.javascript.weights import (
@@ -26,6 +25,7 @@ from transformer_lib.javascript.weights import (
 )
 from transformer_lib.pruning import remove_heads
 from transformer_lib.quantization import dequantize, quantize_rows
+from transformer_lib.recording import record_attention
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.variants import FullAttention, use_attention

@@ -8,8 +8,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from transformer_lib.attention import MultiHeadAttention, fused_attention
-from transformer_lib.inspection.recording import record_attention
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.recording import record_attention
 
 B, H, T, S, PAD = 2, 3, 5, 7, 0
 

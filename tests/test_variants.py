@@ -13,9 +13,9 @@ from torch.testing import assert_close
 from transformer_lib.attention import MultiHeadAttention, fused_attention
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
-from transformer_lib.inspection import record_attention
 from transformer_lib.masks import CausalMask, causal_mask, padding_mask
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.recording import record_attention
 from transformer_lib.variants import (
     FullAttention,
     LinearAttention,

@@ -1,14 +1,14 @@
 """Decoding: write a translation token by token, each one fed back to the model."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer_lib.checks import require_positive
+from transformer_lib.inference import inference
 from transformer_lib.masks import padding_mask
 from transformer_lib.model import Transformer
 
@@ -351,22 +351,6 @@ def length_limits(model: Transformer, src: Tensor, max_len: int | None) -> list[
             f"max_len must be at most the model's, got {max_len} and {config.max_len}"
         )
     return [max_len] * len(src)
-
-
-@contextmanager
-def inference(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and gradients off for a while, then restore every module's mode.
-
-    No other thread may train the model, or decode with it in training mode, meanwhile.
-    """
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 class Extension(NamedTuple):

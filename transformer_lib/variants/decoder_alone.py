@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from transformer_lib.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
 from transformer_lib.checks import require_positive
-from transformer_lib.decoding import inference, next_probabilities
+from transformer_lib.decoding import next_probabilities
 from transformer_lib.encoder import Encoder, EncoderLayer
+from transformer_lib.inference import inference
 from transformer_lib.variants.modern import ModernConfig, ModernParts
 
 
