@@ -25,13 +25,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from transformer_lib.attention import MultiHeadAttention, fused_attention
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
-from transformer_lib.masks import causal_mask
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import (
+    MultiHeadAttention,
+    Transformer,
+    TransformerConfig,
+    causal_mask,
+    fused_attention,
+    record_attention,
+)
 from transformer_lib.precision import autocast, checkpoint_layers
-from transformer_lib.recording import record_attention
 from transformer_lib.swapped import Swapped
 
 BATCH, LENGTH, VOCABULARY, PAD, BOS = 32, 24, 1000, 0, 1

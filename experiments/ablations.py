@@ -22,10 +22,14 @@ import torch
 from tables import add, read
 from torch import Tensor
 
-from transformer_lib.attention import MultiHeadAttention, fused_attention
 from transformer_lib.data.batching import Batch, Pair, token_batches
 from transformer_lib.data.grammar import splits
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import (
+    MultiHeadAttention,
+    Transformer,
+    TransformerConfig,
+    fused_attention,
+)
 from transformer_lib.schedule import warmup_rate
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import TrainingConfig, evaluate, train_step

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.files import write_csv
 from transformer_lib.flash_attention import flash_attention
+from transformer_lib.model import scaled_dot_product_attention
 
 TABLE = Path(__file__).resolve().parents[1] / "experiments/attention_times.csv"
 HEADS, D_K, LENGTHS, ROUNDS = 8, 64, (128, 256, 512, 1024, 2048), 9

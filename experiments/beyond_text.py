@@ -15,9 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer_lib.data.shapes import random_clouds
-from transformer_lib.encoder import Encoder
-from transformer_lib.model import TransformerConfig, TransformerParts
-from transformer_lib.positions import PositionalEncoding
+from transformer_lib.model import (
+    Encoder,
+    PositionalEncoding,
+    TransformerConfig,
+    TransformerParts,
+)
 from transformer_lib.variants.classifier import Classifier
 from transformer_lib.variants.graphs import GraphAttention, edge_mask
 from transformer_lib.variants.patches import PatchEmbedding, cut_into_patches

@@ -23,8 +23,7 @@ from tables import add, read
 from torch import nn
 
 from transformer_lib.data.multi30k import multi30k
-from transformer_lib.feed_forward import FeedForward
-from transformer_lib.model import Transformer
+from transformer_lib.model import FeedForward, Transformer
 from transformer_lib.quantization import (
     QuantizedLinear,
     calibrate,

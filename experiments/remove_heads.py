@@ -16,9 +16,8 @@ from tables import add, read
 from torch import Tensor
 from tqdm import tqdm
 
-from transformer_lib.attention import MultiHeadAttention, fused_attention
 from transformer_lib.data.multi30k import multi30k
-from transformer_lib.model import Transformer
+from transformer_lib.model import MultiHeadAttention, Transformer, fused_attention
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import measure
 

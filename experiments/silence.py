@@ -26,8 +26,7 @@ from transformer_lib.data.batching import pad
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.decoding import Prefixes, beam_search
 from transformer_lib.files import write_csv
-from transformer_lib.inference import inference
-from transformer_lib.model import Transformer
+from transformer_lib.model import Transformer, inference
 from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]

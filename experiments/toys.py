@@ -18,8 +18,7 @@ from torch import Tensor
 from transformer_lib.data.batching import Batch, Pair, make_batch, token_batches
 from transformer_lib.data.toy import SPECIAL_IDS, toy_pairs
 from transformer_lib.decoding import greedy_decode
-from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.recording import record_attention
+from transformer_lib.model import Transformer, TransformerConfig, record_attention
 from transformer_lib.training import Epoch, TrainingConfig, train
 
 HERE = Path(__file__).parent

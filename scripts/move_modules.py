@@ -122,7 +122,7 @@ def main():
     mover = Mover(json.loads(Path(sys.argv[1]).read_text("utf-8")))
     for old, new in mover.modules.items():
         source, target = path_of(old), ROOT / (new.replace(".", "/") + ".py")
-        if source.exists() and source != target:
+        if source.exists() and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["git", "mv", source, target], check=True)
     listed = subprocess.run(

@@ -10,10 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import nn
 
-from transformer_lib.feed_forward import ACTIVATIONS
-from transformer_lib.masks import padding_mask
-from transformer_lib.model import TransformerConfig
-from transformer_lib.positions import LAYOUTS
+from transformer_lib.model import ACTIVATIONS, LAYOUTS, TransformerConfig, padding_mask
 from transformer_lib.variants.families import build_model
 from transformer_lib.variants.modern import ModernConfig
 

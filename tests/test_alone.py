@@ -11,8 +11,7 @@ from torch.testing import assert_close
 from transformer_lib.checkpoint import load_model, save_model
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
-from transformer_lib.model import Transformer
-from transformer_lib.recording import record_attention
+from transformer_lib.model import Transformer, record_attention
 from transformer_lib.variants import FullAttention, WindowAttention, use_attention
 from transformer_lib.variants.decoder_alone import DecoderAlone, continue_tokens
 from transformer_lib.variants.encoder_alone import EncoderAlone

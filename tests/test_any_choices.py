@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from transformer_lib.checkpoint import load_model, save_model
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder, unknown
-from transformer_lib.recording import record_attention
+from transformer_lib.model import record_attention
 from transformer_lib.variants import (
     AlibiAttention,
     BlockAttention,

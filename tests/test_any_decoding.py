@@ -17,7 +17,6 @@ from strategies import (
 )
 from torch.testing import assert_close
 
-from transformer_lib.cache import DecoderCache
 from transformer_lib.decoding import (
     beam_search,
     greedy_decode,
@@ -26,7 +25,7 @@ from transformer_lib.decoding import (
     next_probabilities,
     sample,
 )
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import DecoderCache, Transformer, TransformerConfig
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
 same = {"rtol": 0, "atol": 1e-9}

@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 from strategies import DTYPES, SEEDS, attentions, examples, masks, sizes
 from torch.testing import assert_close
 
-from transformer_lib.attention import (
+from transformer_lib.model import (
     MultiHeadAttention,
-    fused_attention,
-    scaled_dot_product_attention,
-)
-from transformer_lib.masks import (
     causal_mask,
     from_additive,
     from_key_padding_mask,
     from_ones,
+    fused_attention,
     padding_mask,
+    scaled_dot_product_attention,
     to_additive,
     to_four_axes,
     to_key_padding_mask,

@@ -21,13 +21,15 @@ from strategies import (
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lib.decoder import Decoder
-from transformer_lib.embedding import TokenEmbedding
-from transformer_lib.encoder import Encoder
-from transformer_lib.feed_forward import FeedForward
-from transformer_lib.masks import causal_mask
-from transformer_lib.positions import PositionalEncoding
-from transformer_lib.residual import Residual
+from transformer_lib.model import (
+    Decoder,
+    Encoder,
+    FeedForward,
+    PositionalEncoding,
+    Residual,
+    TokenEmbedding,
+    causal_mask,
+)
 from transformer_lib.variants.families import build_model
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import DTYPES, examples, generators, masks, sizes
 from torch.testing import assert_close
 
-from transformer_lib.masks import CausalMask
+from transformer_lib.model import CausalMask
 from transformer_lib.variants import (
     AlibiAttention,
     BlockAttention,

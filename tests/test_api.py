@@ -63,10 +63,10 @@ def test_every_module_is_listed_in_the_overview():
 # -- Links from code -----------------------------------------------------------------
 
 PLACES = {
-    "transformer_lib.masks": "module-masks",
-    "transformer_lib.masks.causal_mask": "causal_mask",
-    "transformer_lib.model.Transformer": "Transformer",
-    "transformer_lib.model.Transformer.encode": "encode",
+    "transformer_lib.model.masks": "module-masks",
+    "transformer_lib.model.masks.causal_mask": "causal_mask",
+    "transformer_lib.model.transformer.Transformer": "Transformer",
+    "transformer_lib.model.transformer.Transformer.encode": "encode",
     "transformer_lib.plotting": "module-plotting",
     "transformer_lib.plotting.plot_mask": "plot_mask",
 }
@@ -102,9 +102,9 @@ def highlighted(code):
     ("code", "expected"),
     [
         (
-            "from transformer_lib.masks import causal_mask\ncausal_mask(3)",
+            "from transformer_lib.model import causal_mask\ncausal_mask(3)",
             {
-                ("transformer_lib.masks", "module-masks", None),
+                ("transformer_lib.model.masks", "module-masks", None),
                 ("causal_mask", "causal_mask", None),
                 ("causal_mask", "causal_mask", "-1"),
             },
@@ -128,7 +128,7 @@ def test_what_a_cell_imports_leads_to_its_description(code, expected):
 
 def test_what_a_chapter_makes_itself_and_what_is_an_argument_leads_nowhere():
     code = (
-        "from transformer_lib.masks import causal_mask\n"
+        "from transformer_lib.model import causal_mask\n"
         "from transformer_lib.plotting import plot_mask\n"
         "def causal_mask(size): ...\n"
         "draw(plot_mask=3)\n"
@@ -140,12 +140,14 @@ def test_what_a_chapter_makes_itself_and_what_is_an_argument_leads_nowhere():
 
 def test_full_names_in_the_text_lead_to_their_description():
     literal = '<code class="docutils literal"><span class="pre">{}</span></code>'
-    html = literal.format("transformer_lib.masks") + literal.format("transformer_lib.x")
-    assert linked("", html) == {("transformer_lib.masks", "module-masks", None)}
+    html = literal.format("transformer_lib.model.masks") + literal.format(
+        "transformer_lib.x"
+    )
+    assert linked("", html) == {("transformer_lib.model.masks", "module-masks", None)}
 
 
 def test_what_is_a_link_already_stays_as_it_is():
     html = (
         '<a href="x"><code class="xref docutils"><span class="pre">{}</span></code></a>'
     )
-    assert linked("", html.format("transformer_lib.masks")) == set()
+    assert linked("", html.format("transformer_lib.model.masks")) == set()

@@ -8,12 +8,12 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from torch_weights import copy_attention
 
-from transformer_lib.attention import (
+from transformer_lib.model import (
     MultiHeadAttention,
+    causal_mask,
     fused_attention,
     scaled_dot_product_attention,
 )
-from transformer_lib.masks import causal_mask
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 7, 11, 13
 D_MODEL = H * D_K

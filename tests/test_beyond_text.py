@@ -10,8 +10,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.data.shapes import SHAPES, random_clouds
-from transformer_lib.encoder import Encoder
-from transformer_lib.positions import PositionalEncoding
+from transformer_lib.model import Encoder, PositionalEncoding
 from transformer_lib.variants.classifier import Classifier, mean_over_tokens
 from transformer_lib.variants.graphs import GraphAttention, edge_mask
 from transformer_lib.variants.patches import PatchEmbedding, cut_into_patches

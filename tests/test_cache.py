@@ -4,11 +4,17 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.attention import MultiHeadAttention
-from transformer_lib.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
-from transformer_lib.masks import causal_mask, padding_mask
-from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.recording import record_attention
+from transformer_lib.model import (
+    CrossAttentionCache,
+    DecoderCache,
+    MultiHeadAttention,
+    SelfAttentionCache,
+    Transformer,
+    TransformerConfig,
+    causal_mask,
+    padding_mask,
+    record_attention,
+)
 from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.modern import ModernConfig
 

@@ -15,9 +15,7 @@ from transformer_lib.checkpoint import (
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.javascript.weights import to_script
-from transformer_lib.masks import padding_mask
-from transformer_lib.model import Transformer
-from transformer_lib.recording import record_attention
+from transformer_lib.model import Transformer, padding_mask, record_attention
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import MODEL_CHOICES, require_choices

@@ -6,8 +6,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from torch_weights import copy_layer
 
-from transformer_lib.decoder import Decoder
-from transformer_lib.masks import causal_mask
+from transformer_lib.model import Decoder, causal_mask
 
 B, H, T, S, D_MODEL, D_FF, N = 2, 3, 5, 7, 15, 11, 3
 

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lib.cache import DecoderCache
 from transformer_lib.decoding import (
     beam_search,
     extend,
@@ -18,8 +17,12 @@ from transformer_lib.decoding import (
     next_probabilities,
     sample,
 )
-from transformer_lib.masks import padding_mask
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import (
+    DecoderCache,
+    Transformer,
+    TransformerConfig,
+    padding_mask,
+)
 from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.modern import ModernConfig
 

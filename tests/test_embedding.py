@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.embedding import TokenEmbedding
+from transformer_lib.model import TokenEmbedding
 
 B, S, D_MODEL, VOCAB, PAD = 2, 7, 5, 13, 3
 

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from torch_weights import THEIRS, copy_layer
 
-from transformer_lib.encoder import Encoder
+from transformer_lib.model import Encoder
 
 B, H, S, D_MODEL, D_FF, N = 2, 3, 7, 15, 11, 5
 

@@ -10,10 +10,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.data.batching import make_batch
-from transformer_lib.masks import padding_mask
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import (
+    MultiHeadAttention,
+    Transformer,
+    TransformerConfig,
+    padding_mask,
+)
 from transformer_lib.schedule import warmup_rate
 from transformer_lib.translation.corpus import Corpus
 

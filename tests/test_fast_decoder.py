@@ -10,12 +10,16 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer_lib import fast_decoder
-from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.decoding import beam_search, greedy_decode, sample
 from transformer_lib.fast_decoder import FastDecoder, FastLayer, unknown
-from transformer_lib.masks import causal_mask, padding_mask
-from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.recording import record_attention
+from transformer_lib.model import (
+    Transformer,
+    TransformerConfig,
+    causal_mask,
+    padding_mask,
+    record_attention,
+    scaled_dot_product_attention,
+)
 from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.families import build_model
 from transformer_lib.variants.modern import ModernConfig

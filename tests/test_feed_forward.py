@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lib.feed_forward import FeedForward
+from transformer_lib.model import FeedForward
 
 B, T, D_MODEL, D_FF = 2, 5, 7, 11
 

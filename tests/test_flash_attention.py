@@ -6,9 +6,12 @@ import torch
 from torch.testing import assert_close
 from watching import largest_tensor
 
-from transformer_lib.attention import fused_attention, scaled_dot_product_attention
 from transformer_lib.flash_attention import attend_rows, flash_attention
-from transformer_lib.masks import causal_mask
+from transformer_lib.model import (
+    causal_mask,
+    fused_attention,
+    scaled_dot_product_attention,
+)
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 7, 11, 13
 

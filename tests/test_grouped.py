@@ -3,10 +3,14 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
-from transformer_lib.cache import CrossAttentionCache, SelfAttentionCache
-from transformer_lib.masks import causal_mask
-from transformer_lib.recording import record_attention
+from transformer_lib.model import (
+    CrossAttentionCache,
+    MultiHeadAttention,
+    SelfAttentionCache,
+    causal_mask,
+    record_attention,
+    scaled_dot_product_attention,
+)
 from transformer_lib.variants.grouped import GroupedAttention
 
 B, H, G, T, S, WIDTH, D_K = 2, 6, 3, 5, 7, 30, 5

@@ -3,7 +3,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.masks import CausalMask, causal_mask
+from transformer_lib.model import CausalMask, causal_mask
 from transformer_lib.variants import (
     LinearAttention,
     NystromAttention,

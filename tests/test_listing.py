@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from transformer_lib import checks
-from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from transformer_lib.checks import require_positive
 from transformer_lib.inspection import walk
 from transformer_lib.inspection.rows import Fold
 from transformer_lib.inspection.statements import _refuses
 from transformer_lib.inspection.values import describe, number, short
+from transformer_lib.model import MultiHeadAttention, scaled_dot_product_attention
 
 B, H, T, S, D_K = 2, 3, 5, 7, 11
 MINUS_INF = float("-inf")
@@ -927,8 +927,11 @@ def attended():
 def test_the_page_names_the_function_in_full(attended):
     page = Page(attended._repr_html_())
     root = page.tags[0][1]
-    assert root["data-walk"] == "transformer_lib.attention.scaled_dot_product_attention"
-    assert "transformer_lib/attention.py, lines" in page.text
+    assert (
+        root["data-walk"]
+        == "transformer_lib.model.attention.scaled_dot_product_attention"
+    )
+    assert "transformer_lib/model/attention.py, lines" in page.text
     assert "/home" not in page.text
 
 
@@ -950,7 +953,7 @@ def test_methods_go_by_their_class():
     layer = MultiHeadAttention(H * D_K, H)
     x = torch.randn(B, T, H * D_K)
     walked = walk(layer, x, x, x)
-    assert walked.name == "transformer_lib.attention.MultiHeadAttention.forward"
+    assert walked.name == "transformer_lib.model.attention.MultiHeadAttention.forward"
     assert torch.equal(walked.result, layer(x, x, x))
 
 

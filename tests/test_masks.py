@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.masks import (
+from transformer_lib.model import (
     causal_mask,
     from_additive,
     from_key_padding_mask,

@@ -9,8 +9,12 @@ from docutils import nodes
 from docutils.utils import new_document
 
 from transformer_lib.inspection import walk
-from transformer_lib.masks import causal_mask, padding_mask
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import (
+    Transformer,
+    TransformerConfig,
+    causal_mask,
+    padding_mask,
+)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "_ext"))
 import mentions

@@ -8,9 +8,13 @@ from torch import nn
 from torch.testing import assert_close
 from torch_weights import torch_twin
 
-from transformer_lib.attention import MultiHeadAttention
-from transformer_lib.masks import causal_mask, padding_mask
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import (
+    MultiHeadAttention,
+    Transformer,
+    TransformerConfig,
+    causal_mask,
+    padding_mask,
+)
 from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.modern import ModernConfig
 

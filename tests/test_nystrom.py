@@ -2,8 +2,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.attention import fused_attention, scaled_dot_product_attention
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import (
+    Transformer,
+    TransformerConfig,
+    fused_attention,
+    scaled_dot_product_attention,
+)
 from transformer_lib.variants import NystromAttention, use_attention
 from transformer_lib.variants.nystrom import cut, landmarks
 

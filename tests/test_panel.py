@@ -8,7 +8,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from transformer_lib.inspection import walk
-from transformer_lib.masks import causal_mask
+from transformer_lib.model import causal_mask
 from transformer_lib.plotting import plot_lines, use_book_style
 from transformer_lib.widgets.control import KIT, read
 from transformer_lib.widgets.panel import (

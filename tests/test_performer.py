@@ -5,8 +5,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.attention import scaled_dot_product_attention
-from transformer_lib.masks import causal_mask
+from transformer_lib.model import causal_mask, scaled_dot_product_attention
 from transformer_lib.variants import PerformerAttention
 from transformer_lib.variants.performer import directions, softmax_features
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from transformer_lib.attention import MultiHeadAttention
+from transformer_lib.model import MultiHeadAttention
 from transformer_lib.plain import require_plain, unknown_part
 
 KNOWN = {nn.Linear, nn.Sequential, MultiHeadAttention}

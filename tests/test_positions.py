@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.positions import PositionalEncoding, sinusoidal_table
+from transformer_lib.model import PositionalEncoding, sinusoidal_table
 
 B, T, MAX_LEN, D_MODEL = 2, 5, 17, 12
 

@@ -9,8 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
-from transformer_lib.encoder import Encoder
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import Encoder, Transformer, TransformerConfig
 from transformer_lib.precision import (
     PRECISIONS,
     LossScaler,

@@ -8,13 +8,16 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.checkpoint import load_model, save_model
 from transformer_lib.data.batching import make_batch
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder, unknown
-from transformer_lib.feed_forward import FeedForward
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import (
+    FeedForward,
+    MultiHeadAttention,
+    Transformer,
+    TransformerConfig,
+)
 from transformer_lib.pruning import (
     feature_sizes,
     features_of,

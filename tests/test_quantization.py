@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.fast_decoder import unknown
-from transformer_lib.masks import padding_mask
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import Transformer, TransformerConfig, padding_mask
 from transformer_lib.quantization import (
     COLUMNS,
     QuantizedLinear,

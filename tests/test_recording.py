@@ -7,9 +7,13 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lib.attention import MultiHeadAttention, fused_attention
-from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.recording import record_attention
+from transformer_lib.model import (
+    MultiHeadAttention,
+    Transformer,
+    TransformerConfig,
+    fused_attention,
+    record_attention,
+)
 
 B, H, T, S, PAD = 2, 3, 5, 7, 0
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lib.residual import Residual
+from transformer_lib.model import Residual
 
 B, T, D_MODEL = 2, 5, 7
 

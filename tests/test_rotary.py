@@ -4,9 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.cache import SelfAttentionCache
-from transformer_lib.masks import causal_mask
-from transformer_lib.recording import record_attention
+from transformer_lib.model import SelfAttentionCache, causal_mask, record_attention
 from transformer_lib.variants import WindowAttention
 from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.rotary import RotaryAttention, rotate, rotation_table

@@ -4,9 +4,9 @@ import pytest
 import torch
 from book_files import ROOT
 
-from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.checks import require_positive
 from transformer_lib.inspection import walk
+from transformer_lib.model import scaled_dot_product_attention
 
 B, H, T, S, D_K = 2, 3, 5, 7, 11
 AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"

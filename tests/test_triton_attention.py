@@ -6,9 +6,9 @@ import torch
 from book_files import ROOT
 from torch.testing import assert_close
 
-from transformer_lib.attention import fused_attention
 from transformer_lib.flash_attention import flash_attention
 from transformer_lib.inspection.tracing import trace
+from transformer_lib.model import fused_attention
 
 if sys.platform != "linux":
     pytest.skip("there is no Triton for this system", allow_module_level=True)

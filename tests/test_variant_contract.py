@@ -8,9 +8,13 @@ import torch
 from torch.testing import assert_close
 from watching import largest_tensor
 
-from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
-from transformer_lib.cache import SelfAttentionCache
-from transformer_lib.masks import CausalMask, causal_mask
+from transformer_lib.model import (
+    CausalMask,
+    MultiHeadAttention,
+    SelfAttentionCache,
+    causal_mask,
+    scaled_dot_product_attention,
+)
 from transformer_lib.variants import (
     AlibiAttention,
     BlockAttention,

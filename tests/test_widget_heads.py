@@ -5,8 +5,7 @@ import re
 import pytest
 import torch
 
-from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.recording import record_attention
+from transformer_lib.model import Transformer, TransformerConfig, record_attention
 from transformer_lib.widgets.heads import heads_control
 
 H = 2

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from transformer_lib.masks import causal_mask, padding_mask
+from transformer_lib.model import causal_mask, padding_mask
 from transformer_lib.widgets.masks import mask_control
 
 SRC = ["the cat reads a red book", "a dog sleeps"]

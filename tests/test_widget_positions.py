@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 import torch
 
-from transformer_lib.positions import sinusoidal_table
+from transformer_lib.model import sinusoidal_table
 from transformer_lib.widgets.positions import positions_control
 
 SCRIPT = files("transformer_lib.widgets").joinpath("positions.js").read_text("utf-8")

@@ -5,8 +5,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from transformer_lib.attention import MultiHeadAttention
-from transformer_lib.model import Transformer
+from transformer_lib.model import MultiHeadAttention, Transformer
 
 # Functions, not modules: a copy of an nn.TransformerDecoderLayer forgets a module.
 THEIRS = {

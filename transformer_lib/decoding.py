@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib.checks import require_positive
-from transformer_lib.inference import inference
-from transformer_lib.masks import padding_mask
-from transformer_lib.model import Transformer
+from transformer_lib.model import Transformer, inference, padding_mask
 
 
 class Prefixes:

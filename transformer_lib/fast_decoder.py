@@ -7,13 +7,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
 
-from transformer_lib.attention import MultiHeadAttention
-from transformer_lib.decoder import Decoder, DecoderLayer
-from transformer_lib.feed_forward import FeedForward
-from transformer_lib.masks import to_additive
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import (
+    Decoder,
+    DecoderLayer,
+    FeedForward,
+    MultiHeadAttention,
+    Residual,
+    Transformer,
+    TransformerConfig,
+    to_additive,
+)
 from transformer_lib.plain import unknown_part
-from transformer_lib.residual import Residual
 from transformer_lib.variants.decoder_alone import (
     CausalLayer,
     CausalStack,

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from transformer_lib.attention import check_attention
 from transformer_lib.checks import require_positive
+from transformer_lib.model import check_attention
 
 
 def flash_attention(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from torch import nn
 
-from transformer_lib.attention import fused_attention
+from transformer_lib.model import fused_attention
 
 
 def unknown_part(

@@ -13,8 +13,7 @@ from transformer_lib.checks import (
     require_one_of,
     require_positive,
 )
-from transformer_lib.decoder import DecoderLayer
-from transformer_lib.encoder import EncoderLayer
+from transformer_lib.model import DecoderLayer, EncoderLayer
 from transformer_lib.swapped import Swapped
 
 PRECISIONS = {

@@ -7,12 +7,10 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.checkpoint import load_weights
 from transformer_lib.checks import require_probability
 from transformer_lib.data.batching import Batch
-from transformer_lib.feed_forward import FeedForward
-from transformer_lib.model import Transformer
+from transformer_lib.model import FeedForward, MultiHeadAttention, Transformer
 from transformer_lib.training import evaluate
 from transformer_lib.variants.families import build_model
 from transformer_lib.variants.grouped import GroupedAttention

@@ -10,9 +10,8 @@ from torch import nn
 from transformer_lib.checks import require_finite
 from transformer_lib.data.batching import Batch
 from transformer_lib.files import sole_use
-from transformer_lib.inference import inference
 from transformer_lib.loss import label_smoothed_loss
-from transformer_lib.model import Transformer
+from transformer_lib.model import Transformer, inference
 from transformer_lib.schedule import cooldown_factor, warmup_rate
 from transformer_lib.training_run import Epoch, TrainingConfig, TrainingRun
 

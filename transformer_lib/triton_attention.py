@@ -10,9 +10,9 @@ import os
 import torch
 from torch import Tensor
 
-from transformer_lib.attention import check_attention
 from transformer_lib.checks import require_positive
 from transformer_lib.flash_attention import require_square
+from transformer_lib.model import check_attention
 
 try:
     import triton

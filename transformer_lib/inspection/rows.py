@@ -77,9 +77,9 @@ class Part:
     """A function of a listing.
 
     Attributes:
-        module: Where it is defined, ``transformer_lib.attention``.
+        module: Where it is defined, ``transformer_lib.model.attention``.
         qualname: Its name there, ``MultiHeadAttention.forward``.
-        file: The file, ``transformer_lib/attention.py``.
+        file: The file, ``transformer_lib/model/attention.py``.
         rows: Its statements, top to bottom.
         unmentioned: Calls of its own package that a note covers and does not name.
     """
@@ -121,7 +121,7 @@ class Listing:
 
     @property
     def place(self) -> str:
-        """Files and lines: ``transformer_lib/model.py, lines 7 to 9, 20 to 31``."""
+        """Files and lines: ``transformer_lib/loss.py, lines 7 to 9, 20 to 31``."""
         files = {}
         for part in self.parts:
             files.setdefault(part.file, []).append(part.lines)

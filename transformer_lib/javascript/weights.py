@@ -14,12 +14,15 @@ from torch import nn
 
 from transformer_lib import fast_decoder
 from transformer_lib.checkpoint import load_weights, require_own_config
-from transformer_lib.embedding import TokenEmbedding
-from transformer_lib.encoder import Encoder, EncoderLayer
 from transformer_lib.files import whole_file
-from transformer_lib.model import Transformer
+from transformer_lib.model import (
+    Encoder,
+    EncoderLayer,
+    PositionalEncoding,
+    TokenEmbedding,
+    Transformer,
+)
 from transformer_lib.plain import require_plain
-from transformer_lib.positions import PositionalEncoding
 from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator

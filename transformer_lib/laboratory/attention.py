@@ -5,10 +5,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from transformer_lib.attention import MultiHeadAttention, scaled_dot_product_attention
 from transformer_lib.inspection import walk
 from transformer_lib.inspection.listing import Walk
-from transformer_lib.masks import causal_mask
+from transformer_lib.model import (
+    MultiHeadAttention,
+    causal_mask,
+    scaled_dot_product_attention,
+)
 from transformer_lib.plotting import plot_attention, plot_signed
 from transformer_lib.widgets.panel import Panel, choose, slide, write
 

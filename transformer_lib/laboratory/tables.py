@@ -4,9 +4,8 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer_lib.masks import causal_mask, padding_mask
+from transformer_lib.model import causal_mask, padding_mask, sinusoidal_table
 from transformer_lib.plotting import plot_mask, plot_signed
-from transformer_lib.positions import sinusoidal_table
 from transformer_lib.widgets.panel import Panel, choose, slide, tick, write
 
 MOST_TOKENS = 12

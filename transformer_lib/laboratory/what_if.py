@@ -7,12 +7,10 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.data.batching import make_batch
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.laboratory.decoding import read
-from transformer_lib.model import Transformer
-from transformer_lib.residual import Residual
+from transformer_lib.model import MultiHeadAttention, Residual, Transformer
 from transformer_lib.swapped import Swapped
 from transformer_lib.training import evaluate
 from transformer_lib.translation import Translator

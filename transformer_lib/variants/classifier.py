@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_lib.checks import require_boolean, require_positive
-from transformer_lib.encoder import Encoder
+from transformer_lib.model import Encoder
 
 
 def mean_over_tokens(x: Tensor, mask: Tensor | None = None) -> Tensor:

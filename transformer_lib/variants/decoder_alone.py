@@ -5,11 +5,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
 from transformer_lib.checks import require_positive
 from transformer_lib.decoding import next_probabilities
-from transformer_lib.encoder import Encoder, EncoderLayer
-from transformer_lib.inference import inference
+from transformer_lib.model import (
+    CrossAttentionCache,
+    DecoderCache,
+    Encoder,
+    EncoderLayer,
+    SelfAttentionCache,
+    inference,
+)
 from transformer_lib.variants.modern import ModernConfig, ModernParts
 
 

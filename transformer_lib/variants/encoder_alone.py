@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from transformer_lib.masks import padding_mask
+from transformer_lib.model import padding_mask
 from transformer_lib.variants.modern import ModernConfig, ModernParts
 
 

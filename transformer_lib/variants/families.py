@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.positions import LAYOUTS
+from transformer_lib.model import LAYOUTS, Transformer, TransformerConfig
 from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.encoder_alone import EncoderAlone
 from transformer_lib.variants.modern import ModernConfig, ModernTransformer

@@ -7,7 +7,7 @@ from transformer_lib.checks import (
     require_positive,
     require_probability,
 )
-from transformer_lib.feed_forward import ACTIVATIONS
+from transformer_lib.model import ACTIVATIONS
 
 
 class GatedFeedForward(nn.Module):

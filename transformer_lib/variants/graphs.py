@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.checks import require_positive
+from transformer_lib.model import MultiHeadAttention
 
 
 def edge_mask(edges: Iterable[tuple[int, int]], num_nodes: int) -> Tensor:

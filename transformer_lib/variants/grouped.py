@@ -2,9 +2,12 @@
 
 from torch import Tensor, nn
 
-from transformer_lib.attention import MultiHeadAttention
-from transformer_lib.cache import CrossAttentionCache, SelfAttentionCache
 from transformer_lib.checks import require_positive
+from transformer_lib.model import (
+    CrossAttentionCache,
+    MultiHeadAttention,
+    SelfAttentionCache,
+)
 
 
 class GroupedAttention(MultiHeadAttention):

@@ -5,14 +5,20 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from transformer_lib.attention import MultiHeadAttention
 from transformer_lib.checks import require_one_of
-from transformer_lib.decoder import DecoderLayer
-from transformer_lib.embedding import TokenEmbedding
-from transformer_lib.encoder import EncoderLayer
-from transformer_lib.masks import CausalMask, causal_mask, padding_mask
-from transformer_lib.model import Transformer, TransformerConfig, TransformerParts
-from transformer_lib.positions import LAYOUTS
+from transformer_lib.model import (
+    LAYOUTS,
+    CausalMask,
+    DecoderLayer,
+    EncoderLayer,
+    MultiHeadAttention,
+    TokenEmbedding,
+    Transformer,
+    TransformerConfig,
+    TransformerParts,
+    causal_mask,
+    padding_mask,
+)
 from transformer_lib.variants.alibi import AlibiAttention
 from transformer_lib.variants.gated import GatedFeedForward
 from transformer_lib.variants.grouped import GroupedAttention

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from transformer_lib.attention import fused_attention, scaled_dot_product_attention
 from transformer_lib.checks import require_positive, require_whole
+from transformer_lib.model import fused_attention, scaled_dot_product_attention
 from transformer_lib.variants.variant import Mask, Variant
 
 

@@ -5,9 +5,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from transformer_lib.cache import SelfAttentionCache
 from transformer_lib.checks import require_positive
-from transformer_lib.positions import LONGEST_TIMESCALE
+from transformer_lib.model import LONGEST_TIMESCALE, SelfAttentionCache
 from transformer_lib.variants.grouped import GroupedAttention
 
 

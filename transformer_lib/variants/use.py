@@ -5,8 +5,12 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from transformer_lib.attention import MultiHeadAttention, fused_attention
-from transformer_lib.masks import CausalMask, padding_mask
+from transformer_lib.model import (
+    CausalMask,
+    MultiHeadAttention,
+    fused_attention,
+    padding_mask,
+)
 from transformer_lib.swapped import Swapped, described
 from transformer_lib.variants.full import FullAttention
 from transformer_lib.variants.variant import Variant

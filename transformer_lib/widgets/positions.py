@@ -1,6 +1,6 @@
 """The sinusoidal table in the page, and the dot product of two positions."""
 
-from transformer_lib.positions import sinusoidal_table
+from transformer_lib.model import sinusoidal_table
 from transformer_lib.widgets.control import Control
 
 

@@ -5,16 +5,16 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from transformer_lib.attention import MultiHeadAttention
-from transformer_lib.cache import DecoderCache
 from transformer_lib.checks import require_not_negative, require_positive
-from transformer_lib.decoder import Decoder, DecoderLayer
-from transformer_lib.embedding import TokenEmbedding
-from transformer_lib.encoder import Encoder, EncoderLayer
-from transformer_lib.feed_forward import FeedForward
-from transformer_lib.masks import causal_mask, padding_mask
-from transformer_lib.positions import PositionalEncoding
-from transformer_lib.residual import Residual
+from transformer_lib.model.attention import MultiHeadAttention
+from transformer_lib.model.cache import DecoderCache
+from transformer_lib.model.decoder import Decoder, DecoderLayer
+from transformer_lib.model.embedding import TokenEmbedding
+from transformer_lib.model.encoder import Encoder, EncoderLayer
+from transformer_lib.model.feed_forward import FeedForward
+from transformer_lib.model.masks import causal_mask, padding_mask
+from transformer_lib.model.positions import PositionalEncoding
+from transformer_lib.model.residual import Residual
 
 
 @dataclass(frozen=True, kw_only=True)

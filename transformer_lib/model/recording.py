@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from transformer_lib.attention import (
+from transformer_lib.model.attention import (
     MultiHeadAttention,
     fused_attention,
     scaled_dot_product_attention,

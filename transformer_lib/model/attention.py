@@ -5,12 +5,12 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_lib.cache import CrossAttentionCache, SelfAttentionCache
 from transformer_lib.checks import (
     require_boolean,
     require_positive,
     require_probability,
 )
+from transformer_lib.model.cache import CrossAttentionCache, SelfAttentionCache
 
 
 def scaled_dot_product_attention(

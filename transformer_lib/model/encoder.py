@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 
 from torch import Tensor, nn
 
-from transformer_lib.attention import MultiHeadAttention
-from transformer_lib.feed_forward import FeedForward
-from transformer_lib.residual import Residual
+from transformer_lib.model.attention import MultiHeadAttention
+from transformer_lib.model.feed_forward import FeedForward
+from transformer_lib.model.residual import Residual
 
 
 class EncoderLayer(nn.Module):
