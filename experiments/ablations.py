@@ -22,7 +22,7 @@ import torch
 from tables import add, read
 from torch import Tensor
 
-from transformer_lib.data.batching import Batch, Pair, token_batches
+from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.data.grammar import splits
 from transformer_lib.model import (
     MultiHeadAttention,
@@ -31,7 +31,6 @@ from transformer_lib.model import (
     fused_attention,
 )
 from transformer_lib.schedule import warmup_rate
-from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import TrainingConfig, evaluate, train_step
 
 HERE = Path(__file__).parent

@@ -21,7 +21,7 @@ import torch
 from tables import add, read
 from torch import nn
 
-from transformer_lib.data.batching import Batch, token_batches
+from transformer_lib.data import Batch, token_batches
 from transformer_lib.distillation import soft_label_loss, soft_labels, teacher_pairs
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer, TransformerConfig

@@ -12,9 +12,9 @@ from pathlib import Path
 from multi30k_scores import TESTS
 from sacrebleu.metrics import BLEU
 
+from transformer_lib.data import Tokenizer
 from transformer_lib.data.multi30k import SPLITS, multi30k
 from transformer_lib.files import write_csv
-from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]

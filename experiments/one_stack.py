@@ -10,7 +10,7 @@ from tables import add, read
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_lib.data.batching import pad
+from transformer_lib.data import pad
 from transformer_lib.data.grammar import NOUNS, PREPOSITIONS, PRONOUNS, sentence_pairs
 from transformer_lib.model import causal_mask, padding_mask
 from transformer_lib.variants.encoder_alone import EncoderAlone

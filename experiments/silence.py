@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from transformer_lib.data.batching import pad
+from transformer_lib.data import pad
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.decoding import Prefixes, beam_search
 from transformer_lib.files import write_csv

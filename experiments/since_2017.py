@@ -21,11 +21,10 @@ from typing import Any
 import torch
 from tables import add, read
 
-from transformer_lib.data.batching import Batch, Pair, token_batches
+from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer, inference
-from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import evaluate
 from transformer_lib.variants.modern import ModernConfig, ModernTransformer
 

@@ -17,7 +17,7 @@ from tiny_run import (
     write_files,
 )
 
-from transformer_lib.data.batching import token_batches
+from transformer_lib.data import token_batches
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import train
 from transformer_lib.training_run import STATE, TrainingConfig, TrainingRun

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from strategies import SEEDS, examples
 
-from transformer_lib.tokenizer import SPECIAL_TOKENS, Tokenizer
+from transformer_lib.data import SPECIAL_TOKENS, Tokenizer
 
 pytestmark = pytest.mark.sweep
 TEXTS = ["Two dogs are playing.", "Zwei Hunde spielen im Schnee."] * 3

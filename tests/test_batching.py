@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from transformer_lib.data.batching import Batch, make_batch, pad, token_batches
+from transformer_lib.data import Batch, make_batch, pad, token_batches
 
 PAD, BOS, EOS, MAX_TOKENS = 0, 1, 2, 60
 COUNT = 211
@@ -126,7 +126,7 @@ def test_the_pairs_given_are_left_as_they_were(pairs):
 
 def test_the_same_seed_gives_the_same_batches_in_every_process(pairs):
     program = f"""if True:
-        from transformer_lib.data.batching import token_batches
+        from transformer_lib.data import (token_batches)
         for seed in (3, "3 4"):
             for batch in token_batches({pairs[:50]}, {MAX_TOKENS}, seed=seed):
                 print(batch.src.tolist(), batch.tgt.tolist())

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from transformer_lib.data.batching import token_batches
+from transformer_lib.data import token_batches
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.full_training import FullConfig, full_train
 from transformer_lib.model import Transformer, TransformerConfig

@@ -26,7 +26,7 @@ from torch import distributed as dist
 from torch import nn
 
 from transformer_lib import distributed, files, full_training, training
-from transformer_lib.data.batching import make_batch, token_batches
+from transformer_lib.data import make_batch, token_batches
 from transformer_lib.full_training import FullConfig, full_step, full_train
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import LossScaler

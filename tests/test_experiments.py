@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.data.batching import make_batch
+from transformer_lib.data import make_batch
 from transformer_lib.model import (
     MultiHeadAttention,
     Transformer,

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from transformer_lib import full_training
 from transformer_lib.checkpoint import load_tensors, save_tensors
-from transformer_lib.data.batching import make_batch
+from transformer_lib.data import make_batch
 from transformer_lib.full_training import FullConfig, FullEpoch, full_step, full_train
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.precision import LossScaler

@@ -12,6 +12,7 @@ import torch
 from book_files import ROOT
 from torch import nn
 
+from transformer_lib.data import Tokenizer
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.decoding import beam_search
@@ -25,7 +26,6 @@ from transformer_lib.javascript.weights import (
 from transformer_lib.model import ACTIVATIONS, record_attention
 from transformer_lib.pruning import remove_heads
 from transformer_lib.quantization import dequantize, quantize_rows
-from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.variants import FullAttention, use_attention
 from transformer_lib.variants.families import build_model, plainest

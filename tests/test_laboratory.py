@@ -8,7 +8,7 @@ import pytest
 import torch
 from book_files import ROOT
 
-from transformer_lib.data.batching import make_batch
+from transformer_lib.data import make_batch
 from transformer_lib.laboratory import training, what_if
 from transformer_lib.laboratory.attention import MASKS, attend, attention_panel
 from transformer_lib.laboratory.decoding import decoding_panel

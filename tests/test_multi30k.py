@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import requests
 
+from transformer_lib.data import Tokenizer
 from transformer_lib.data import multi30k as module
 from transformer_lib.data.multi30k import SPLITS, download, multi30k
-from transformer_lib.tokenizer import Tokenizer
 
 SIZES = {
     "train": 29_000,

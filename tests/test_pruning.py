@@ -9,7 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from transformer_lib.checkpoint import load_model, save_model
-from transformer_lib.data.batching import make_batch
+from transformer_lib.data import make_batch
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder, unknown
 from transformer_lib.model import (

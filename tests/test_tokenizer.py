@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer as AnyTokenizer
 from tokenizers import models
 
-from transformer_lib.tokenizer import SPECIAL_TOKENS, Tokenizer
+from transformer_lib.data import SPECIAL_TOKENS, Tokenizer
 
 TEXTS = [
     "A man in a blue shirt is standing on a ladder.",
@@ -175,7 +175,7 @@ def test_ids_outside_the_vocabulary_are_refused(tokenizer, method, bad):
 
 def test_training_is_the_same_in_every_process():
     program = f"""if True:
-        from transformer_lib.tokenizer import Tokenizer
+        from transformer_lib.data import (Tokenizer)
         print(Tokenizer.train({TEXTS!r}, {VOCAB_SIZE}).to_json())
     """
     printed = subprocess.run(

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from transformer_lib import training
 from transformer_lib.checkpoint import load_tensors, save_model, save_tensors
-from transformer_lib.data.batching import make_batch, token_batches
+from transformer_lib.data import make_batch, token_batches
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.schedule import warmup_rate
 from transformer_lib.training import evaluate, train, train_step

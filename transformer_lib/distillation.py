@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from transformer_lib.data.batching import Batch
+from transformer_lib.data import Batch
 from transformer_lib.model import Transformer
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import distributed as dist
 from torch import nn
 
-from transformer_lib.data.batching import Batch
+from transformer_lib.data import Batch
 
 PATIENCE = timedelta(minutes=10)  # how long a process waits for the others
 

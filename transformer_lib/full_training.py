@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_lib import checks, distributed, precision
-from transformer_lib.data.batching import Batch
+from transformer_lib.data import Batch
 from transformer_lib.loss import disagreement, label_smoothed_loss
 from transformer_lib.model import Transformer
 from transformer_lib.training import train

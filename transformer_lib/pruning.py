@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transformer_lib.checkpoint import load_weights
 from transformer_lib.checks import require_probability
-from transformer_lib.data.batching import Batch
+from transformer_lib.data import Batch
 from transformer_lib.model import FeedForward, MultiHeadAttention, Transformer
 from transformer_lib.training import evaluate
 from transformer_lib.variants.families import build_model

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from transformer_lib.checks import require_finite
-from transformer_lib.data.batching import Batch
+from transformer_lib.data import Batch
 from transformer_lib.files import sole_use
 from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer, inference

@@ -1,1 +1,18 @@
-"""Pairs to learn from: tasks with a known answer, a small grammar, real captions."""
+"""Text and batches, and the pairs to learn from.
+
+Each corpus is a module: toy, grammar, shapes, and multi30k, which needs pooch.
+"""
+
+from transformer_lib.data.batching import Batch, Pair, make_batch, pad, token_batches
+from transformer_lib.data.tokenizer import BYTES, SPECIAL_TOKENS, Tokenizer
+
+__all__ = [
+    "BYTES",
+    "SPECIAL_TOKENS",
+    "Batch",
+    "Pair",
+    "Tokenizer",
+    "make_batch",
+    "pad",
+    "token_batches",
+]

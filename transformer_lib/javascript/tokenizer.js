@@ -1,4 +1,4 @@
-/* Subwords: text to token ids and back. The twin of transformer_lib/tokenizer.py, which
+/* Subwords: text to token ids and back. The twin of transformer_lib/data/tokenizer.py, which
    leaves the work to the package "tokenizers". */
 
 /* A character for each byte: the printable ones as they are, the others from 256 on. */

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from transformer_lib.data.batching import make_batch
+from transformer_lib.data import Tokenizer, make_batch
 from transformer_lib.decoding import Hypothesis, beam_search, sample
-from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.translation import Translator
 from transformer_lib.widgets.beam import beam_control
 from transformer_lib.widgets.control import Control

@@ -12,12 +12,11 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from transformer_lib.data.batching import Batch, make_batch, token_batches
+from transformer_lib.data import Batch, Tokenizer, make_batch, token_batches
 from transformer_lib.data.grammar import RUNNING, splits
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.plotting import LINES
-from transformer_lib.tokenizer import Tokenizer
 from transformer_lib.training import evaluate, train_step
 from transformer_lib.training_run import TrainingConfig
 from transformer_lib.widgets.panel import Panel, Table, choose, press, slide

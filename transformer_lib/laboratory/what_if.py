@@ -7,7 +7,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from transformer_lib.data.batching import make_batch
+from transformer_lib.data import make_batch
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.laboratory.decoding import read
 from transformer_lib.model import MultiHeadAttention, Residual, Transformer
