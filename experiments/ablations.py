@@ -30,8 +30,8 @@ from transformer_lib.model import (
     TransformerConfig,
     fused_attention,
 )
-from transformer_lib.schedule import warmup_rate
-from transformer_lib.training import TrainingConfig, evaluate, train_step
+from transformer_lib.training import evaluate, train_step, warmup_rate
+from transformer_lib.training.loop import TrainingConfig
 
 HERE = Path(__file__).parent
 SEEDS = (1, 2, 3)

@@ -14,11 +14,15 @@ from pathlib import Path
 from multi30k_scores import MAX_TOKENS
 from tables import add, read
 
-from transformer_lib.checkpoint import average_weights, load_tensors, load_weights
 from transformer_lib.data import Tokenizer, token_batches
 from transformer_lib.data.multi30k import multi30k
-from transformer_lib.training import evaluate
-from transformer_lib.training_run import STATE
+from transformer_lib.training import (
+    average_weights,
+    evaluate,
+    load_tensors,
+    load_weights,
+)
+from transformer_lib.training.run import STATE
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import encode_pairs, measure
 from transformer_lib.translation.translator import TOKENIZER

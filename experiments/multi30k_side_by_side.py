@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from transformer_lib import training
+from transformer_lib.training import loop as training
 from transformer_lib.translation.command import main as command
 
 ONE_PASS = ("r_drop=0.0", "dropout=0.3")

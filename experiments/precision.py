@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 from tables import add, read
 
-from transformer_lib.checkpoint import load_tensors
 from transformer_lib.precision import PRECISIONS
-from transformer_lib.training_run import STATE
+from transformer_lib.training import load_tensors
+from transformer_lib.training.run import STATE
 from transformer_lib.translation.command import print_epoch
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.run import PRESETS, train_translator

@@ -23,9 +23,8 @@ from tables import add, read
 
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.data.grammar import sentence_pairs
-from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.model import Transformer, inference
-from transformer_lib.training import evaluate
+from transformer_lib.training import evaluate, label_smoothed_loss
 from transformer_lib.variants.modern import ModernConfig, ModernTransformer
 
 TABLE = Path(__file__).with_suffix(".csv")

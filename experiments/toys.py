@@ -19,7 +19,8 @@ from transformer_lib.data import Batch, Pair, make_batch, token_batches
 from transformer_lib.data.toy import SPECIAL_IDS, toy_pairs
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig, record_attention
-from transformer_lib.training import Epoch, TrainingConfig, train
+from transformer_lib.training import train
+from transformer_lib.training.loop import Epoch, TrainingConfig
 
 HERE = Path(__file__).parent
 SEEDS = (1, 2, 3)

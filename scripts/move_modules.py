@@ -89,6 +89,11 @@ class Mover:
 
     def mention(self, match):
         full = match[1]
+        moved = {*self.modules.values(), *self.faces}
+        if any(
+            f"{full}.".startswith(f"{new}.") for new in moved if new not in self.modules
+        ):
+            return full
         parts = full.split(".")
         for end in range(len(parts), 1, -1):
             module, rest = ".".join(parts[:end]), parts[end:]

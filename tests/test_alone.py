@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.checkpoint import load_model, save_model
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.model import Transformer, record_attention
+from transformer_lib.training import load_model, save_model
 from transformer_lib.variants import FullAttention, WindowAttention, use_attention
 from transformer_lib.variants.decoder_alone import DecoderAlone, continue_tokens
 from transformer_lib.variants.encoder_alone import EncoderAlone

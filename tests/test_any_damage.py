@@ -19,8 +19,8 @@ from tiny_run import (
 
 from transformer_lib.data import token_batches
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.training import train
-from transformer_lib.training_run import STATE, TrainingConfig, TrainingRun
+from transformer_lib.training import TrainingConfig, TrainingRun, train
+from transformer_lib.training.run import STATE
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import read_record
 from transformer_lib.translation.translator import MODEL, TOKENIZER

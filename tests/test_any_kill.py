@@ -14,9 +14,9 @@ import pytest
 import torch
 from tiny_run import call, train_arguments, write_files
 
-from transformer_lib.checkpoint import load_tensors
 from transformer_lib.files import write_json
-from transformer_lib.training_run import STATE
+from transformer_lib.training import load_tensors
+from transformer_lib.training.run import STATE
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import read_record
 from transformer_lib.translation.translator import MODEL

@@ -13,18 +13,18 @@ import torch
 from safetensors.torch import save, save_file
 from torch import nn
 
-from transformer_lib import checkpoint
-from transformer_lib.checkpoint import (
+from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.pruning import remove_heads
+from transformer_lib.training import (
     average_weights,
     build_transformer,
+    checkpoint,
     load_model,
     load_tensors,
     load_weights,
     save_model,
     save_tensors,
 )
-from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.pruning import remove_heads
 from transformer_lib.variants.families import build_from
 
 V = 11

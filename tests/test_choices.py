@@ -8,15 +8,12 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.checkpoint import (
-    load_model,
-    save_model,
-)
 from transformer_lib.data import Tokenizer
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.javascript.weights import to_script
 from transformer_lib.model import Transformer, padding_mask, record_attention
+from transformer_lib.training import load_model, save_model
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import MODEL_CHOICES, require_choices
 from transformer_lib.variants import (

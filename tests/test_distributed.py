@@ -25,12 +25,13 @@ from tiny_run import call, train_arguments, write_files
 from torch import distributed as dist
 from torch import nn
 
-from transformer_lib import distributed, files, full_training, training
+from transformer_lib import distributed, files, full_training
 from transformer_lib.data import make_batch, token_batches
 from transformer_lib.full_training import FullConfig, full_step, full_train
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.precision import LossScaler
-from transformer_lib.training_run import STATE
+from transformer_lib.training import loop as training
+from transformer_lib.training.run import STATE
 from transformer_lib.translation import command
 from transformer_lib.translation.run import read_record
 from transformer_lib.translation.translator import MODEL as TRANSLATOR
@@ -506,7 +507,7 @@ def test_a_process_that_does_not_see_the_run_refuses_to_join_it(pair, tmp_path):
 
 SCRIPT = """\
 import os, signal, sys
-from transformer_lib import training
+from transformer_lib.training import (loop as training)
 from transformer_lib.translation.command import main
 
 measure, calls = training.evaluate, []

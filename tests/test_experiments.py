@@ -17,7 +17,7 @@ from transformer_lib.model import (
     TransformerConfig,
     padding_mask,
 )
-from transformer_lib.schedule import warmup_rate
+from transformer_lib.training import warmup_rate
 from transformer_lib.translation.corpus import Corpus
 
 FOLDER = Path(__file__).parents[1] / "experiments"

@@ -24,14 +24,20 @@ from test_training import (
 from torch.nn import functional as F
 
 from transformer_lib import full_training
-from transformer_lib.checkpoint import load_tensors, save_tensors
 from transformer_lib.data import make_batch
 from transformer_lib.full_training import FullConfig, FullEpoch, full_step, full_train
-from transformer_lib.loss import label_smoothed_loss
 from transformer_lib.precision import LossScaler
-from transformer_lib.schedule import warmup_rate
-from transformer_lib.training import evaluate, train, train_step
-from transformer_lib.training_run import TrainingConfig, TrainingRun
+from transformer_lib.training import (
+    TrainingConfig,
+    TrainingRun,
+    evaluate,
+    label_smoothed_loss,
+    load_tensors,
+    save_tensors,
+    train,
+    train_step,
+    warmup_rate,
+)
 
 CONFIG = FullConfig(epochs=3, warmup_steps=4, average=2, accumulate=2)
 

@@ -28,7 +28,7 @@ from transformer_lib.laboratory.what_if import (
     without_causal_mask,
 )
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.schedule import warmup_rate
+from transformer_lib.training import warmup_rate
 from transformer_lib.translation import Translator
 
 sys.path.append(str(ROOT / "experiments"))

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lib.checkpoint import load_model, save_model
 from transformer_lib.data import make_batch
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder, unknown
@@ -28,7 +27,7 @@ from transformer_lib.pruning import (
     remove_heads,
     shrink,
 )
-from transformer_lib.training import evaluate
+from transformer_lib.training import evaluate, load_model, save_model
 from transformer_lib.variants import AlibiAttention
 from transformer_lib.variants.families import build_from, build_model
 from transformer_lib.variants.modern import ModernConfig

@@ -1,6 +1,6 @@
 import pytest
 
-from transformer_lib.schedule import cooldown_factor, warmup_rate
+from transformer_lib.training import cooldown_factor, warmup_rate
 
 
 def test_the_rate_by_hand():

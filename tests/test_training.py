@@ -15,13 +15,20 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from transformer_lib import training
-from transformer_lib.checkpoint import load_tensors, save_model, save_tensors
 from transformer_lib.data import make_batch, token_batches
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.schedule import warmup_rate
-from transformer_lib.training import evaluate, train, train_step
-from transformer_lib.training_run import Epoch, TrainingConfig
+from transformer_lib.training import (
+    Epoch,
+    TrainingConfig,
+    evaluate,
+    load_tensors,
+    save_model,
+    save_tensors,
+    train,
+    train_step,
+    warmup_rate,
+)
+from transformer_lib.training import loop as training
 
 V, PAD = 11, 0
 MODEL = TransformerConfig.base(
@@ -96,7 +103,7 @@ def test_the_short_training_imports_nothing_of_the_full_one():
         encoding="utf-8",
     )
     loaded = set(done.stdout.splitlines())
-    assert "transformer_lib.training_run" in loaded
+    assert "transformer_lib.training.run" in loaded
     assert not loaded & {f"transformer_lib.{name}" for name in names}
 
 

@@ -22,11 +22,11 @@ import sacrebleu
 import torch
 from book_files import ROOT
 
-from transformer_lib.checkpoint import load_tensors, save_model
 from transformer_lib.data import Tokenizer, grammar, multi30k
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.fast_decoder import FastDecoder
 from transformer_lib.model import record_attention
+from transformer_lib.training import load_tensors, save_model
 from transformer_lib.translation import Translator, command, corpus, run
 from transformer_lib.translation.corpus import (
     Corpus,

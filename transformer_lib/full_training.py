@@ -15,10 +15,15 @@ from torch import Tensor, nn
 
 from transformer_lib import checks, distributed, precision
 from transformer_lib.data import Batch
-from transformer_lib.loss import disagreement, label_smoothed_loss
 from transformer_lib.model import Transformer
-from transformer_lib.training import train
-from transformer_lib.training_run import Epoch, TrainingConfig, TrainingRun
+from transformer_lib.training import (
+    Epoch,
+    TrainingConfig,
+    TrainingRun,
+    disagreement,
+    label_smoothed_loss,
+    train,
+)
 
 OF_THE_SCALER = ("skipped", "factor", "fine")  # what a resumed run needs of it
 

@@ -7,11 +7,10 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.checkpoint import load_weights
 from transformer_lib.checks import require_probability
 from transformer_lib.data import Batch
 from transformer_lib.model import FeedForward, MultiHeadAttention, Transformer
-from transformer_lib.training import evaluate
+from transformer_lib.training import evaluate, load_weights
 from transformer_lib.variants.families import build_model
 from transformer_lib.variants.grouped import GroupedAttention
 from transformer_lib.variants.modern import ModernConfig

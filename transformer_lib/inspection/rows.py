@@ -121,7 +121,7 @@ class Listing:
 
     @property
     def place(self) -> str:
-        """Files and lines: ``transformer_lib/loss.py, lines 7 to 9, 20 to 31``."""
+        """Files and lines: ``transformer_lib/files.py, lines 7 to 9, 20 to 31``."""
         files = {}
         for part in self.parts:
             files.setdefault(part.file, []).append(part.lines)

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from transformer_lib import fast_decoder
-from transformer_lib.checkpoint import load_weights, require_own_config
 from transformer_lib.data import Tokenizer
 from transformer_lib.files import whole_file
 from transformer_lib.model import (
@@ -25,6 +24,7 @@ from transformer_lib.model import (
 )
 from transformer_lib.plain import require_plain
 from transformer_lib.quantization import dequantize, quantize_rows
+from transformer_lib.training import load_weights, require_own_config
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
 from transformer_lib.variants.families import build_from

@@ -17,8 +17,7 @@ from transformer_lib.data.grammar import RUNNING, splits
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.plotting import LINES
-from transformer_lib.training import evaluate, train_step
-from transformer_lib.training_run import TrainingConfig
+from transformer_lib.training import TrainingConfig, evaluate, train_step
 from transformer_lib.widgets.panel import Panel, Table, choose, press, slide
 
 UPDATES = 300  # that a press of a button makes at most

@@ -10,7 +10,6 @@ from random import Random
 import torch
 from tqdm import tqdm
 
-from transformer_lib.checkpoint import UNREADABLE
 from transformer_lib.checks import (
     require_not_negative,
     require_probability,
@@ -20,7 +19,8 @@ from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.distributed import leads, processes, wait_for_first
 from transformer_lib.files import read_file, sole_use, write_json
 from transformer_lib.full_training import FullConfig, FullEpoch, full_train
-from transformer_lib.training_run import HOW_IT_ENDS, STATE
+from transformer_lib.training.checkpoint import UNREADABLE
+from transformer_lib.training.run import HOW_IT_ENDS, STATE
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
 from transformer_lib.translation.translator import (

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib.checks import require_boolean, require_probability
-from transformer_lib.loss import label_smoothed_loss
+from transformer_lib.training import label_smoothed_loss
 
 
 class HiddenTokens(NamedTuple):

@@ -6,14 +6,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from transformer_lib.checkpoint import (
-    UNREADABLE,
-    average_weights,
-    load_tensors,
-    load_weights,
-    require_fit,
-    save_tensors,
-)
 from transformer_lib.checks import (
     require_not_negative,
     require_positive,
@@ -21,6 +13,14 @@ from transformer_lib.checks import (
 )
 from transformer_lib.files import write_csv
 from transformer_lib.model import Transformer
+from transformer_lib.training.checkpoint import (
+    UNREADABLE,
+    average_weights,
+    load_tensors,
+    load_weights,
+    require_fit,
+    save_tensors,
+)
 
 STATE, LOG = "training.safetensors", "log.csv"
 HOW_IT_ENDS = {"epochs", "patience", "cooldown"}  # what a resumed run may change
