@@ -80,7 +80,7 @@ WITHOUT_EXTRAS = """
 import importlib, sys
 sys.modules.update(dict.fromkeys(sys.argv[1:]))  # importing None fails
 from transformer_lib.training import (checkpoint, loop as training)
-from transformer_lib import (decoding)
+from transformer_lib.decoding import (beam as decoding)
 from transformer_lib.translation import Translator
 (german,) = Translator.load("models/grammar-en-de").translate(["the cat sleeps"])
 print(german)

@@ -1,5 +1,5 @@
 /* Decoding: write a translation token by token. The twin of
-   transformer_lib/decoding.py, for one sentence. */
+   transformer_lib/decoding, for one sentence. */
 
 /* What has been written so far, and what the model needs to go on. */
 class Prefix {
