@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from transformer_lib.decoding import greedy_decode
-from transformer_lib.fast_decoder import FastDecoder
+from transformer_lib.faster import FastDecoder, autocast, checkpoint_layers
 from transformer_lib.model import (
     MultiHeadAttention,
     Transformer,
@@ -35,7 +35,6 @@ from transformer_lib.model import (
     fused_attention,
     record_attention,
 )
-from transformer_lib.precision import autocast, checkpoint_layers
 from transformer_lib.swapped import Swapped
 
 BATCH, LENGTH, VOCABULARY, PAD, BOS = 32, 24, 1000, 0, 1

@@ -24,7 +24,7 @@ from against_torch import BOS, PAD, SIZES, TorchTransformer, torch_decoding
 from torch import Tensor, nn
 
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.fast_decoder import FastDecoder
+from transformer_lib.faster import FastDecoder
 from transformer_lib.model import Transformer, TransformerConfig
 
 SENTENCES, NEW_TOKENS, VOCABULARY, BEAM = 16, 60, 8000, 4

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer_lib.faster import flash_attention
 from transformer_lib.files import write_csv
-from transformer_lib.flash_attention import flash_attention
 from transformer_lib.model import scaled_dot_product_attention
 
 TABLE = Path(__file__).resolve().parents[1] / "experiments/attention_times.csv"

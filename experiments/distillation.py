@@ -22,9 +22,8 @@ from tables import add, read
 from torch import nn
 
 from transformer_lib.data import Batch, token_batches
-from transformer_lib.distillation import soft_label_loss, soft_labels, teacher_pairs
+from transformer_lib.faster import shrink, soft_label_loss, soft_labels, teacher_pairs
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.pruning import shrink
 from transformer_lib.training import evaluate, label_smoothed_loss
 from transformer_lib.translation import Translator
 from transformer_lib.translation.corpus import Corpus

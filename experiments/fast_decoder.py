@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib import fast_decoder
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.fast_decoder import FastCache, FastDecoder, FastLayer
+from transformer_lib.faster import fast_decoder
+from transformer_lib.faster.fast_decoder import FastCache, FastDecoder, FastLayer
 from transformer_lib.model import Transformer, TransformerConfig
 
 TABLE = Path(__file__).with_suffix(".csv")

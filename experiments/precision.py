@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from tables import add, read
 
-from transformer_lib.precision import PRECISIONS
+from transformer_lib.faster.precision import PRECISIONS
 from transformer_lib.training import load_tensors
 from transformer_lib.training.run import STATE
 from transformer_lib.translation.command import print_epoch

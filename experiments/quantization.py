@@ -23,14 +23,14 @@ from tables import add, read
 from torch import nn
 
 from transformer_lib.data.multi30k import multi30k
-from transformer_lib.model import FeedForward, Transformer
-from transformer_lib.quantization import (
+from transformer_lib.faster.quantization import (
     QuantizedLinear,
     calibrate,
     fake_quantize,
     largest_inputs,
     quantize,
 )
+from transformer_lib.model import FeedForward, Transformer
 from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]

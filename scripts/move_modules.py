@@ -71,11 +71,13 @@ class Mover:
                 part = f"{new} as {alias}" if alias else new
             else:
                 home = self.target(module, name)
-                for face in self.faces:
-                    is_inside = inside == face or inside.startswith(f"{face}.")
-                    if not is_inside and exported(face).get(name) == home:
-                        home = face
             found.setdefault(home, []).append(part)
+        for face in self.faces:  # if it exports all of a module's names
+            is_inside = inside == face or inside.startswith(f"{face}.")
+            for home in [home for home in found if home.startswith(f"{face}.")]:
+                bare = [part.partition(" as ")[0] for part in found[home]]
+                if not is_inside and all(exported(face).get(n) == home for n in bare):
+                    found.setdefault(face, []).extend(found.pop(home))
         start = f"{before or ''}from {DONE}"
         if list(found) == [module]:
             return f"{start}{module} import {match['names']}"

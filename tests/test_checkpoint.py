@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import save, save_file
 from torch import nn
 
+from transformer_lib.faster import remove_heads
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.pruning import remove_heads
 from transformer_lib.training import (
     average_weights,
     build_transformer,

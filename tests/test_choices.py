@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from transformer_lib.data import Tokenizer
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.fast_decoder import FastDecoder
+from transformer_lib.faster import FastDecoder
 from transformer_lib.javascript.weights import to_script
 from transformer_lib.model import Transformer, padding_mask, record_attention
 from transformer_lib.training import load_model, save_model

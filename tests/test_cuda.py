@@ -8,9 +8,8 @@ import torch
 
 from transformer_lib.data import token_batches
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.full_training import FullConfig, full_train
+from transformer_lib.faster import FullConfig, autocast, checkpoint_layers, full_train
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.precision import autocast, checkpoint_layers
 from transformer_lib.training import evaluate
 from transformer_lib.translation.command import main
 from transformer_lib.translation.run import read_record

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.data import make_batch
-from transformer_lib.distillation import soft_label_loss, soft_labels, teacher_pairs
+from transformer_lib.faster import soft_label_loss, soft_labels, teacher_pairs
 from transformer_lib.model import Transformer, TransformerConfig
 
 B, T, V = 2, 3, 7

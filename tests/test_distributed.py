@@ -25,11 +25,17 @@ from tiny_run import call, train_arguments, write_files
 from torch import distributed as dist
 from torch import nn
 
-from transformer_lib import distributed, files, full_training
+from transformer_lib import files
 from transformer_lib.data import make_batch, token_batches
-from transformer_lib.full_training import FullConfig, full_step, full_train
+from transformer_lib.faster import (
+    FullConfig,
+    LossScaler,
+    distributed,
+    full_step,
+    full_train,
+    full_training,
+)
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.precision import LossScaler
 from transformer_lib.training import loop as training
 from transformer_lib.training.run import STATE
 from transformer_lib.translation import command

@@ -9,9 +9,9 @@ from torch.nn.utils import parametrize
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer_lib import fast_decoder
 from transformer_lib.decoding import beam_search, greedy_decode, sample
-from transformer_lib.fast_decoder import FastDecoder, FastLayer, unknown
+from transformer_lib.faster import fast_decoder
+from transformer_lib.faster.fast_decoder import FastDecoder, FastLayer, unknown
 from transformer_lib.model import (
     Transformer,
     TransformerConfig,

@@ -6,7 +6,7 @@ import torch
 from torch.testing import assert_close
 from watching import largest_tensor
 
-from transformer_lib.flash_attention import attend_rows, flash_attention
+from transformer_lib.faster.flash_attention import attend_rows, flash_attention
 from transformer_lib.model import (
     causal_mask,
     fused_attention,

@@ -23,10 +23,15 @@ from test_training import (
 )
 from torch.nn import functional as F
 
-from transformer_lib import full_training
 from transformer_lib.data import make_batch
-from transformer_lib.full_training import FullConfig, FullEpoch, full_step, full_train
-from transformer_lib.precision import LossScaler
+from transformer_lib.faster import (
+    FullConfig,
+    FullEpoch,
+    LossScaler,
+    full_step,
+    full_train,
+    full_training,
+)
 from transformer_lib.training import (
     TrainingConfig,
     TrainingRun,

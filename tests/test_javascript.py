@@ -16,6 +16,8 @@ from transformer_lib.data import Tokenizer
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.decoding import beam_search
+from transformer_lib.faster import remove_heads
+from transformer_lib.faster.quantization import dequantize, quantize_rows
 from transformer_lib.javascript import FILES, excerpt, source
 from transformer_lib.javascript.weights import ACTIVATIONS as KNOWN
 from transformer_lib.javascript.weights import (
@@ -24,8 +26,6 @@ from transformer_lib.javascript.weights import (
     write_script,
 )
 from transformer_lib.model import ACTIVATIONS, record_attention
-from transformer_lib.pruning import remove_heads
-from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.translation import Translator
 from transformer_lib.variants import FullAttention, use_attention
 from transformer_lib.variants.families import build_model, plainest

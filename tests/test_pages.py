@@ -89,7 +89,7 @@ PLAIN = {
         "PerformerAttention.features",
     ),
     "transformer_lib.variants.decoder_alone": ("DecoderAlone.new_cache",),
-    "transformer_lib.full_training": (
+    "transformer_lib.faster.full_training": (
         "FullConfig.__post_init__",
         "full_train",
         "FullRun.__init__",
@@ -97,7 +97,7 @@ PLAIN = {
         "FullRun._state",
         "FullRun._restore",
     ),
-    "transformer_lib.distributed": (
+    "transformer_lib.faster.distributed": (
         "processes",
         "rank",
         "leads",
@@ -108,7 +108,7 @@ PLAIN = {
         "_told_to_end",
         "_stay_on_this_computer",
     ),
-    "transformer_lib.scaling": (
+    "transformer_lib.faster.scaling": (
         "Machine.__post_init__",
         "Machine.h100",
         "ModelSize.__post_init__",

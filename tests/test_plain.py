@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
+from transformer_lib.faster.plain import require_plain, unknown_part
 from transformer_lib.model import MultiHeadAttention
-from transformer_lib.plain import require_plain, unknown_part
 
 KNOWN = {nn.Linear, nn.Sequential, MultiHeadAttention}
 

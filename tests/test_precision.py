@@ -9,13 +9,13 @@ from torch import nn
 from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
-from transformer_lib.model import Encoder, Transformer, TransformerConfig
-from transformer_lib.precision import (
+from transformer_lib.faster.precision import (
     PRECISIONS,
     LossScaler,
     autocast,
     checkpoint_layers,
 )
+from transformer_lib.model import Encoder, Transformer, TransformerConfig
 from transformer_lib.variants.decoder_alone import DecoderAlone
 from transformer_lib.variants.modern import ModernConfig
 

@@ -10,14 +10,8 @@ from torch.testing import assert_close
 
 from transformer_lib.data import make_batch
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.fast_decoder import FastDecoder, unknown
-from transformer_lib.model import (
-    FeedForward,
-    MultiHeadAttention,
-    Transformer,
-    TransformerConfig,
-)
-from transformer_lib.pruning import (
+from transformer_lib.faster.fast_decoder import FastDecoder, unknown
+from transformer_lib.faster.pruning import (
     feature_sizes,
     features_of,
     losses_without_heads,
@@ -26,6 +20,12 @@ from transformer_lib.pruning import (
     remove_features,
     remove_heads,
     shrink,
+)
+from transformer_lib.model import (
+    FeedForward,
+    MultiHeadAttention,
+    Transformer,
+    TransformerConfig,
 )
 from transformer_lib.training import evaluate, load_model, save_model
 from transformer_lib.variants import AlibiAttention

@@ -10,9 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.fast_decoder import unknown
-from transformer_lib.model import Transformer, TransformerConfig, padding_mask
-from transformer_lib.quantization import (
+from transformer_lib.faster.fast_decoder import unknown
+from transformer_lib.faster.quantization import (
     COLUMNS,
     QuantizedLinear,
     calibrate,
@@ -23,6 +22,7 @@ from transformer_lib.quantization import (
     quantize_rows,
     shared_weights,
 )
+from transformer_lib.model import Transformer, TransformerConfig, padding_mask
 from transformer_lib.translation.scores import score
 from transformer_lib.variants.families import build_model
 from transformer_lib.variants.modern import ModernConfig

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.scaling import (
+from transformer_lib.faster.scaling import (
     Machine,
     ModelSize,
     Split,
@@ -15,6 +14,7 @@ from transformer_lib.scaling import (
     traffic,
     training_operations,
 )
+from transformer_lib.model import Transformer, TransformerConfig
 
 BASE, LARGE, H100 = ModelSize.base(), ModelSize.llama_2_70b(), Machine.h100()
 PLAIN = ModelSize(

@@ -24,7 +24,7 @@ from book_files import ROOT
 
 from transformer_lib.data import Tokenizer, grammar, multi30k
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.fast_decoder import FastDecoder
+from transformer_lib.faster import FastDecoder
 from transformer_lib.model import record_attention
 from transformer_lib.training import load_tensors, save_model
 from transformer_lib.translation import Translator, command, corpus, run

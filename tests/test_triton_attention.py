@@ -6,14 +6,14 @@ import torch
 from book_files import ROOT
 from torch.testing import assert_close
 
-from transformer_lib.flash_attention import flash_attention
+from transformer_lib.faster import flash_attention
 from transformer_lib.inspection.tracing import trace
 from transformer_lib.model import fused_attention
 
 if sys.platform != "linux":
     pytest.skip("there is no Triton for this system", allow_module_level=True)
 
-from transformer_lib.triton_attention import attention_kernel, triton_attention
+from transformer_lib.faster.triton_attention import attention_kernel, triton_attention
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 B, H, D_K = 2, 3, 16
@@ -61,7 +61,8 @@ def test_bad_input_is_refused_with_its_values():
 
 def test_on_a_cpu_without_the_interpreter_it_says_what_to_set():
     code = (
-        "import torch; from transformer_lib.triton_attention import triton_attention\n"
+        "import torch\n"
+        "from transformer_lib.faster.triton_attention import triton_attention\n"
         "triton_attention(*torch.zeros(3, 1, 1, 16, 16))"
     )
     ran = subprocess.run(

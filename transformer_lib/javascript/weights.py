@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from transformer_lib import fast_decoder
 from transformer_lib.data import Tokenizer
+from transformer_lib.faster import fast_decoder
+from transformer_lib.faster.plain import require_plain
+from transformer_lib.faster.quantization import dequantize, quantize_rows
 from transformer_lib.files import whole_file
 from transformer_lib.model import (
     Encoder,
@@ -22,8 +24,6 @@ from transformer_lib.model import (
     TokenEmbedding,
     Transformer,
 )
-from transformer_lib.plain import require_plain
-from transformer_lib.quantization import dequantize, quantize_rows
 from transformer_lib.training import load_weights, require_own_config
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA

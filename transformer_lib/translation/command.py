@@ -13,8 +13,8 @@ import torch
 
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
-from transformer_lib.distributed import joined, one_voice, processes
-from transformer_lib.full_training import FullEpoch
+from transformer_lib.faster import FullEpoch
+from transformer_lib.faster.distributed import joined, one_voice, processes
 from transformer_lib.training.run import STATE
 from transformer_lib.translation.corpus import Corpus, lines_of, read_lines
 from transformer_lib.translation.options import PROGRAM, parser

@@ -16,9 +16,9 @@ from transformer_lib.checks import (
     require_type,
 )
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
-from transformer_lib.distributed import leads, processes, wait_for_first
+from transformer_lib.faster import FullConfig, FullEpoch, full_train
+from transformer_lib.faster.distributed import leads, processes, wait_for_first
 from transformer_lib.files import read_file, sole_use, write_json
-from transformer_lib.full_training import FullConfig, FullEpoch, full_train
 from transformer_lib.training.checkpoint import UNREADABLE
 from transformer_lib.training.run import HOW_IT_ENDS, STATE
 from transformer_lib.translation.corpus import Corpus

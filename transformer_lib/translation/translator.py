@@ -8,7 +8,7 @@ from typing import Self
 from transformer_lib.checks import require_positive
 from transformer_lib.data import Tokenizer, pad
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.fast_decoder import FastDecoder, unknown
+from transformer_lib.faster.fast_decoder import FastDecoder, unknown
 from transformer_lib.files import read_file
 from transformer_lib.model import Transformer
 from transformer_lib.training import load_model, load_tensors, save_model

@@ -13,8 +13,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from transformer_lib import checks, distributed, precision
+from transformer_lib import checks
 from transformer_lib.data import Batch
+from transformer_lib.faster import distributed, precision
 from transformer_lib.model import Transformer
 from transformer_lib.training import (
     Epoch,

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
 
+from transformer_lib.faster.plain import unknown_part
 from transformer_lib.model import (
     Decoder,
     DecoderLayer,
@@ -17,7 +18,6 @@ from transformer_lib.model import (
     TransformerConfig,
     to_additive,
 )
-from transformer_lib.plain import unknown_part
 from transformer_lib.variants.decoder_alone import (
     CausalLayer,
     CausalStack,

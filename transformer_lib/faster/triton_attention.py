@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib.checks import require_positive
-from transformer_lib.flash_attention import require_square
+from transformer_lib.faster.flash_attention import require_square
 from transformer_lib.model import check_attention
 
 try:
@@ -19,8 +19,8 @@ try:
     import triton.language as tl
 except ImportError as error:
     raise ImportError(
-        "transformer_lib.triton_attention needs the package triton, which there is "
-        "for Linux alone: pip install triton"
+        "triton_attention needs the package triton, which exists for Linux only: "
+        "pip install triton"
     ) from error
 
 
