@@ -21,9 +21,13 @@ from transformer_lib.model import (
     TransformerConfig,
     TransformerParts,
 )
-from transformer_lib.variants.classifier import Classifier
-from transformer_lib.variants.graphs import GraphAttention, edge_mask
-from transformer_lib.variants.patches import PatchEmbedding, cut_into_patches
+from transformer_lib.variants import (
+    Classifier,
+    GraphAttention,
+    PatchEmbedding,
+    cut_into_patches,
+    edge_mask,
+)
 
 TABLE = Path(__file__).with_suffix(".csv")
 D_MODEL, HEADS, POINTS, CLOUDS = 32, 4, 32, 1000

@@ -26,7 +26,7 @@ from transformer_lib.training.run import STATE
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import encode_pairs, measure
 from transformer_lib.translation.translator import TOKENIZER
-from transformer_lib.variants.families import build_from
+from transformer_lib.variants import build_from
 
 AVERAGES = Path(__file__).resolve().parent / "multi30k/averages.csv"
 COUNTS = (1, 3, 5, 10)

@@ -13,9 +13,12 @@ from torch.nn import functional as F
 from transformer_lib.data import pad
 from transformer_lib.data.grammar import NOUNS, PREPOSITIONS, PRONOUNS, sentence_pairs
 from transformer_lib.model import causal_mask, padding_mask
-from transformer_lib.variants.encoder_alone import EncoderAlone
-from transformer_lib.variants.masked_tokens import hidden_loss, hide_tokens
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import (
+    EncoderAlone,
+    ModernConfig,
+    hidden_loss,
+    hide_tokens,
+)
 
 TABLE = Path(__file__).with_suffix(".csv")
 PAD, BOS, EOS, MASK = range(4)

@@ -25,7 +25,7 @@ from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.model import Transformer, inference
 from transformer_lib.training import evaluate, label_smoothed_loss
-from transformer_lib.variants.modern import ModernConfig, ModernTransformer
+from transformer_lib.variants import ModernConfig, ModernTransformer
 
 TABLE = Path(__file__).with_suffix(".csv")
 TOKENIZER = Path(__file__).resolve().parents[1] / "models/grammar-en-de/tokenizer.json"

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from transformer_lib.model import ACTIVATIONS, LAYOUTS, TransformerConfig, padding_mask
-from transformer_lib.variants.families import build_model
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import ModernConfig, build_model
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SEEDS = st.integers(0, 2**32 - 1)

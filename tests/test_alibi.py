@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.variants.alibi import AlibiAttention, alibi_slopes
+from transformer_lib.variants.attention.alibi import AlibiAttention, alibi_slopes
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 7, 11, 13
 

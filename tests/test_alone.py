@@ -12,11 +12,18 @@ from transformer_lib.decoding import greedy_decode
 from transformer_lib.faster import FastDecoder
 from transformer_lib.model import Transformer, record_attention
 from transformer_lib.training import load_model, save_model
-from transformer_lib.variants import FullAttention, WindowAttention, use_attention
-from transformer_lib.variants.decoder_alone import DecoderAlone, continue_tokens
-from transformer_lib.variants.encoder_alone import EncoderAlone
-from transformer_lib.variants.families import build_from, build_model
-from transformer_lib.variants.modern import ModernConfig, ModernTransformer
+from transformer_lib.variants import (
+    DecoderAlone,
+    EncoderAlone,
+    FullAttention,
+    ModernConfig,
+    ModernTransformer,
+    WindowAttention,
+    build_from,
+    build_model,
+    continue_tokens,
+    use_attention,
+)
 
 B, S, PAD, BOS, EOS = 2, 7, 0, 1, 2
 READER = ModernConfig(

@@ -23,10 +23,11 @@ from transformer_lib.variants import (
     LinearAttention,
     PerformerAttention,
     WindowAttention,
+    build_from,
+    plainest,
     use_attention,
 )
-from transformer_lib.variants.families import build_from, plainest
-from transformer_lib.variants.modern import NORMS, POSITIONS, ModernConfig
+from transformer_lib.variants.modern.transformer import NORMS, POSITIONS, ModernConfig
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
 same = {"rtol": 0, "atol": 1e-9}  # in float64, beside values of order 1

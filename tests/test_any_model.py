@@ -30,7 +30,7 @@ from transformer_lib.model import (
     TokenEmbedding,
     causal_mask,
 )
-from transformer_lib.variants.families import build_model
+from transformer_lib.variants import build_model
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
 same = {"rtol": 0, "atol": 1e-9}  # in float64, beside values of order 1

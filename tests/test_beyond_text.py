@@ -11,9 +11,14 @@ from torch.testing import assert_close
 
 from transformer_lib.data.shapes import SHAPES, random_clouds
 from transformer_lib.model import Encoder, PositionalEncoding
-from transformer_lib.variants.classifier import Classifier, mean_over_tokens
-from transformer_lib.variants.graphs import GraphAttention, edge_mask
-from transformer_lib.variants.patches import PatchEmbedding, cut_into_patches
+from transformer_lib.variants import (
+    Classifier,
+    GraphAttention,
+    PatchEmbedding,
+    cut_into_patches,
+    edge_mask,
+    mean_over_tokens,
+)
 
 B, C, S, H, D_MODEL, CLASSES = 2, 3, 7, 5, 15, 11
 ROWS, COLUMNS, SIZE = 3, 5, 2

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from transformer_lib.model import causal_mask
-from transformer_lib.variants.blocks import BlockAttention
+from transformer_lib.variants import BlockAttention
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 29, 7, 11
 

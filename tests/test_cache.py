@@ -15,8 +15,7 @@ from transformer_lib.model import (
     padding_mask,
     record_attention,
 )
-from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import DecoderAlone, ModernConfig
 
 B, H, T, S, D_MODEL, PAD = 2, 3, 5, 7, 12, 0
 CONFIG = TransformerConfig(

@@ -25,7 +25,7 @@ from transformer_lib.training import (
     save_model,
     save_tensors,
 )
-from transformer_lib.variants.families import build_from
+from transformer_lib.variants import build_from
 
 V = 11
 TIED = TransformerConfig.base(V, d_model=6, num_heads=2, d_ff=5, num_layers=1)

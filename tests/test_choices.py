@@ -18,15 +18,17 @@ from transformer_lib.translation import Translator
 from transformer_lib.translation.run import MODEL_CHOICES, require_choices
 from transformer_lib.variants import (
     AlibiAttention,
+    DecoderAlone,
     FullAttention,
+    GroupedAttention,
+    RMSNorm,
     WindowAttention,
+    build_from,
+    build_model,
+    plainest,
     use_attention,
 )
-from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.families import build_from, build_model, plainest
-from transformer_lib.variants.grouped import GroupedAttention
-from transformer_lib.variants.modern import POSITIONS, ModernConfig
-from transformer_lib.variants.norm import RMSNorm
+from transformer_lib.variants.modern.transformer import POSITIONS, ModernConfig
 
 B, T, S, PAD = 2, 7, 11, 0
 IDS = {"bos_id": 1, "eos_id": 2}

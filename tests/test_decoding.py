@@ -23,8 +23,7 @@ from transformer_lib.model import (
     TransformerConfig,
     padding_mask,
 )
-from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import DecoderAlone, ModernConfig
 
 B, S, PAD, BOS, EOS = 5, 7, 0, 1, 2
 SRC, TGT, MAX_LEN = 19, 11, 61

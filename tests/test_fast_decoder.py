@@ -20,9 +20,7 @@ from transformer_lib.model import (
     record_attention,
     scaled_dot_product_attention,
 )
-from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.families import build_model
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import DecoderAlone, ModernConfig, build_model
 
 B, S, PAD, BOS, EOS = 5, 7, 0, 1, 2
 SRC, TGT, MAX_LEN = 19, 11, 61

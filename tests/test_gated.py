@@ -4,7 +4,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.model import ACTIVATIONS, FeedForward
-from transformer_lib.variants.gated import GatedFeedForward
+from transformer_lib.variants import GatedFeedForward
 
 B, T, WIDTH, D_FF = 2, 3, 5, 7
 

@@ -11,7 +11,7 @@ from transformer_lib.model import (
     record_attention,
     scaled_dot_product_attention,
 )
-from transformer_lib.variants.grouped import GroupedAttention
+from transformer_lib.variants import GroupedAttention
 
 B, H, G, T, S, WIDTH, D_K = 2, 6, 3, 5, 7, 30, 5
 

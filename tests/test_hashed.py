@@ -4,7 +4,11 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.model import causal_mask
-from transformer_lib.variants.hashed import HashedAttention, are_near, sorted_places
+from transformer_lib.variants.attention.hashed import (
+    HashedAttention,
+    are_near,
+    sorted_places,
+)
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 29, 7, 11
 

@@ -27,9 +27,13 @@ from transformer_lib.javascript.weights import (
 )
 from transformer_lib.model import ACTIVATIONS, record_attention
 from transformer_lib.translation import Translator
-from transformer_lib.variants import FullAttention, use_attention
-from transformer_lib.variants.families import build_model, plainest
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import (
+    FullAttention,
+    ModernConfig,
+    build_model,
+    plainest,
+    use_attention,
+)
 
 MODEL = ROOT / "models/multi30k-en-de"
 MEGABYTES_OVER_THE_WIRE = 3

@@ -9,7 +9,7 @@ from transformer_lib.variants import (
     NystromAttention,
     PerformerAttention,
 )
-from transformer_lib.variants.linear import elu_features, sum_by_chunks
+from transformer_lib.variants.attention.linear import elu_features, sum_by_chunks
 
 B, H, T, S, D_K, D_V, PAD = 2, 3, 5, 13, 7, 11, 0
 IDS = {"bos_id": 1, "eos_id": 2}

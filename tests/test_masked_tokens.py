@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.variants.masked_tokens import hidden_loss, hide_tokens
+from transformer_lib.variants import hidden_loss, hide_tokens
 
 B, S, V, PAD, BOS, EOS, MASK = 3, 7, 13, 0, 1, 2, 3
 IDS = {"mask_id": MASK, "special_ids": [PAD, BOS, EOS], "vocab_size": V}

@@ -15,8 +15,7 @@ from transformer_lib.model import (
     causal_mask,
     padding_mask,
 )
-from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import DecoderAlone, ModernConfig
 
 B, T, S, PAD = 2, 5, 7, 0
 SRC, TGT = 19, 23

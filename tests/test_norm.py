@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from transformer_lib.variants.norm import RMSNorm
+from transformer_lib.variants import RMSNorm
 
 B, T, WIDTH = 2, 3, 5
 

@@ -9,7 +9,7 @@ from transformer_lib.model import (
     scaled_dot_product_attention,
 )
 from transformer_lib.variants import NystromAttention, use_attention
-from transformer_lib.variants.nystrom import cut, landmarks
+from transformer_lib.variants.attention.nystrom import cut, landmarks
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 13, 7, 11
 

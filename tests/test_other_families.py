@@ -27,11 +27,16 @@ from transformers import (
 )
 
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.variants import Variant, WindowAttention, use_attention
-from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.encoder_alone import EncoderAlone
-from transformer_lib.variants.full import past
-from transformer_lib.variants.modern import ModernConfig, ModernTransformer
+from transformer_lib.variants import (
+    DecoderAlone,
+    EncoderAlone,
+    ModernConfig,
+    ModernTransformer,
+    Variant,
+    WindowAttention,
+    use_attention,
+)
+from transformer_lib.variants.attention.full import past
 
 VOCAB, D_MODEL, HEADS, D_FF, LAYERS, MAX_LEN, PAD = 31, 24, 4, 40, 2, 19, 0
 EPS = 0.01  # large, or another would hide in the bounds

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from transformer_lib.model import causal_mask, scaled_dot_product_attention
 from transformer_lib.variants import PerformerAttention
-from transformer_lib.variants.performer import directions, softmax_features
+from transformer_lib.variants.attention.performer import directions, softmax_features
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 13, 7, 11
 

@@ -16,8 +16,7 @@ from transformer_lib.faster.precision import (
     checkpoint_layers,
 )
 from transformer_lib.model import Encoder, Transformer, TransformerConfig
-from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import DecoderAlone, ModernConfig
 
 CPU = torch.device("cpu")
 MODEL = TransformerConfig.base(

@@ -28,10 +28,13 @@ from transformer_lib.model import (
     TransformerConfig,
 )
 from transformer_lib.training import evaluate, load_model, save_model
-from transformer_lib.variants import AlibiAttention
-from transformer_lib.variants.families import build_from, build_model
-from transformer_lib.variants.modern import ModernConfig
-from transformer_lib.variants.rotary import RotaryAttention
+from transformer_lib.variants import (
+    AlibiAttention,
+    ModernConfig,
+    RotaryAttention,
+    build_from,
+    build_model,
+)
 
 CONFIG = TransformerConfig(
     src_vocab_size=17,

@@ -24,8 +24,7 @@ from transformer_lib.faster.quantization import (
 )
 from transformer_lib.model import Transformer, TransformerConfig, padding_mask
 from transformer_lib.translation.scores import score
-from transformer_lib.variants.families import build_model
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import ModernConfig, build_model
 
 sys.path.append(str(ROOT / "experiments"))  # the scripts import their neighbours
 

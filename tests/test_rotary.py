@@ -5,9 +5,13 @@ import torch
 from torch.testing import assert_close
 
 from transformer_lib.model import SelfAttentionCache, causal_mask, record_attention
-from transformer_lib.variants import WindowAttention
-from transformer_lib.variants.grouped import GroupedAttention
-from transformer_lib.variants.rotary import RotaryAttention, rotate, rotation_table
+from transformer_lib.variants import (
+    GroupedAttention,
+    RotaryAttention,
+    WindowAttention,
+    rotate,
+    rotation_table,
+)
 
 B, H, G, T, WIDTH, D_K, LONG = 2, 6, 3, 7, 36, 6, 11
 

@@ -25,7 +25,7 @@ from transformer_lib.variants import (
     PerformerAttention,
     WindowAttention,
 )
-from transformer_lib.variants.variant import MaskedVariant
+from transformer_lib.variants.attention.variant import MaskedVariant
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 29, 7, 11
 CHOICES = [

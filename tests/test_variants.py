@@ -23,8 +23,10 @@ from transformer_lib.model import (
     record_attention,
 )
 from transformer_lib.variants import (
+    DecoderAlone,
     FullAttention,
     LinearAttention,
+    ModernConfig,
     NystromAttention,
     PerformerAttention,
     Variant,
@@ -32,8 +34,6 @@ from transformer_lib.variants import (
     use_attention,
     window_mask,
 )
-from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.modern import ModernConfig
 
 B, H, T, S, D_K, PAD = 2, 3, 7, 11, 5, 0
 IDS = {"bos_id": 1, "eos_id": 2}

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from transformer_lib.model import causal_mask
-from transformer_lib.variants.window import WindowAttention, window_mask
+from transformer_lib.variants import WindowAttention, window_mask
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 13, 7, 11
 # -- The mask --------------------------------------------------------------------------

@@ -18,13 +18,13 @@ from transformer_lib.model import (
     TransformerConfig,
     to_additive,
 )
-from transformer_lib.variants.decoder_alone import (
+from transformer_lib.variants import (
     CausalLayer,
     CausalStack,
     DecoderAlone,
+    GroupedAttention,
+    ModernTransformer,
 )
-from transformer_lib.variants.grouped import GroupedAttention
-from transformer_lib.variants.modern import ModernTransformer
 
 ROOM = 64  # positions reserved at first; twice as many whenever they are full
 MANY = 8  # sentences, from which on the matrix of the output is worth a copy

@@ -11,9 +11,7 @@ from transformer_lib.checks import require_probability
 from transformer_lib.data import Batch
 from transformer_lib.model import FeedForward, MultiHeadAttention, Transformer
 from transformer_lib.training import evaluate, load_weights
-from transformer_lib.variants.families import build_model
-from transformer_lib.variants.grouped import GroupedAttention
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import GroupedAttention, ModernConfig, build_model
 
 
 def matrices(model: Transformer) -> list[Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformer_lib.checks import require_finite, require_whole, require_width
 from transformer_lib.faster.plain import require_plain
 from transformer_lib.model import PositionalEncoding, Transformer
-from transformer_lib.variants.norm import RMSNorm
+from transformer_lib.variants import RMSNorm
 
 LARGEST = 127  # of the whole numbers of eight bits
 COLUMNS = (2**31 - 1) // LARGEST**2  # whose products int32 can add up

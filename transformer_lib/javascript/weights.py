@@ -27,7 +27,7 @@ from transformer_lib.model import (
 from transformer_lib.training import load_weights, require_own_config
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
-from transformer_lib.variants.families import build_from
+from transformer_lib.variants import build_from
 
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
 KNOWN = fast_decoder.KNOWN | {Encoder, EncoderLayer, nn.Embedding}

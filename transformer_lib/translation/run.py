@@ -29,8 +29,7 @@ from transformer_lib.translation.translator import (
     TOKENIZER,
     Translator,
 )
-from transformer_lib.variants.families import build_model, plainest
-from transformer_lib.variants.modern import ModernConfig
+from transformer_lib.variants import ModernConfig, build_model, plainest
 
 Recipe = Mapping[str, object]
 Sentences = tuple[str, str]

@@ -12,7 +12,7 @@ from transformer_lib.faster.fast_decoder import FastDecoder, unknown
 from transformer_lib.files import read_file
 from transformer_lib.model import Transformer
 from transformer_lib.training import load_model, load_tensors, save_model
-from transformer_lib.variants.families import build_from
+from transformer_lib.variants import build_from
 
 MODEL, TOKENIZER = "model.safetensors", "tokenizer.json"
 ALPHA = 1.4  # chosen on the captions: with the paper's 0.6, small models stop too soon

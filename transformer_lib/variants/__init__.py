@@ -1,31 +1,86 @@
-"""Attention of other kinds, and what else models of other families do otherwise.
+"""Other Transformers: other attention, other layers, one stack, other inputs.
 
-A variant is an object that knows its choices, such as ``WindowAttention(128,
-causal=True)``, and stands in the ``attend`` of a layer: ``use_attention(model,
-decoder=WindowAttention(128, causal=True))`` puts it there.
+A variant of attention is an object that knows its choices, such as
+``WindowAttention(128, causal=True)``. It takes the place of ``attend`` in a layer:
+``use_attention(model, decoder=WindowAttention(128, causal=True))`` puts it there.
 """
 
-from transformer_lib.variants.alibi import AlibiAttention
-from transformer_lib.variants.blocks import BlockAttention
-from transformer_lib.variants.full import FullAttention
-from transformer_lib.variants.hashed import HashedAttention
-from transformer_lib.variants.linear import LinearAttention
-from transformer_lib.variants.nystrom import NystromAttention
-from transformer_lib.variants.performer import PerformerAttention
-from transformer_lib.variants.use import use_attention
-from transformer_lib.variants.variant import Variant
-from transformer_lib.variants.window import WindowAttention, window_mask
+from transformer_lib.variants.attention.alibi import AlibiAttention
+from transformer_lib.variants.attention.blocks import BlockAttention
+from transformer_lib.variants.attention.full import FullAttention
+from transformer_lib.variants.attention.hashed import HashedAttention
+from transformer_lib.variants.attention.linear import LinearAttention
+from transformer_lib.variants.attention.nystrom import NystromAttention
+from transformer_lib.variants.attention.performer import PerformerAttention
+from transformer_lib.variants.attention.use import use_attention
+from transformer_lib.variants.attention.variant import Variant
+from transformer_lib.variants.attention.window import WindowAttention, window_mask
+from transformer_lib.variants.beyond_text.classifier import Classifier, mean_over_tokens
+from transformer_lib.variants.beyond_text.graphs import GraphAttention, edge_mask
+from transformer_lib.variants.beyond_text.patches import (
+    PatchEmbedding,
+    cut_into_patches,
+)
+from transformer_lib.variants.families import build_from, build_model, plainest
+from transformer_lib.variants.modern.gated import GatedFeedForward
+from transformer_lib.variants.modern.grouped import GroupedAttention
+from transformer_lib.variants.modern.norm import RMSNorm
+from transformer_lib.variants.modern.rotary import (
+    RotaryAttention,
+    rotate,
+    rotation_table,
+)
+from transformer_lib.variants.modern.transformer import (
+    ModernConfig,
+    ModernParts,
+    ModernTransformer,
+)
+from transformer_lib.variants.modern.unplaced import Unplaced
+from transformer_lib.variants.one_stack.decoder_alone import (
+    CausalLayer,
+    CausalStack,
+    DecoderAlone,
+    continue_tokens,
+)
+from transformer_lib.variants.one_stack.encoder_alone import EncoderAlone
+from transformer_lib.variants.one_stack.masked_tokens import hidden_loss, hide_tokens
 
 __all__ = [
     "AlibiAttention",
     "BlockAttention",
+    "CausalLayer",
+    "CausalStack",
+    "Classifier",
+    "DecoderAlone",
+    "EncoderAlone",
     "FullAttention",
+    "GatedFeedForward",
+    "GraphAttention",
+    "GroupedAttention",
     "HashedAttention",
     "LinearAttention",
+    "ModernConfig",
+    "ModernParts",
+    "ModernTransformer",
     "NystromAttention",
+    "PatchEmbedding",
     "PerformerAttention",
+    "RMSNorm",
+    "RotaryAttention",
+    "Unplaced",
     "Variant",
     "WindowAttention",
+    "build_from",
+    "build_model",
+    "continue_tokens",
+    "cut_into_patches",
+    "edge_mask",
+    "hidden_loss",
+    "hide_tokens",
+    "mean_over_tokens",
+    "plainest",
+    "rotate",
+    "rotation_table",
     "use_attention",
     "window_mask",
 ]

@@ -5,9 +5,9 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from transformer_lib.model import LAYOUTS, Transformer, TransformerConfig
-from transformer_lib.variants.decoder_alone import DecoderAlone
-from transformer_lib.variants.encoder_alone import EncoderAlone
-from transformer_lib.variants.modern import ModernConfig, ModernTransformer
+from transformer_lib.variants.modern.transformer import ModernConfig, ModernTransformer
+from transformer_lib.variants.one_stack.decoder_alone import DecoderAlone
+from transformer_lib.variants.one_stack.encoder_alone import EncoderAlone
 
 
 def plainest(config: ModernConfig) -> TransformerConfig:

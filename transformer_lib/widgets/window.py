@@ -1,6 +1,6 @@
 """A window in the page: pairs that are computed, pairs that are used, and its reach."""
 
-from transformer_lib.variants.window import window_mask
+from transformer_lib.variants import window_mask
 from transformer_lib.widgets.control import Control
 
 LONGEST, DEEPEST = 32, 8

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_lib.checks import require_positive, require_whole
-from transformer_lib.variants.variant import Mask, MaskedVariant
+from transformer_lib.variants.attention.variant import Mask, MaskedVariant
 
 
 @dataclass(frozen=True)

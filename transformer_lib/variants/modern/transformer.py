@@ -19,12 +19,12 @@ from transformer_lib.model import (
     causal_mask,
     padding_mask,
 )
-from transformer_lib.variants.alibi import AlibiAttention
-from transformer_lib.variants.gated import GatedFeedForward
-from transformer_lib.variants.grouped import GroupedAttention
-from transformer_lib.variants.norm import RMSNorm
-from transformer_lib.variants.rotary import RotaryAttention
-from transformer_lib.variants.unplaced import Unplaced
+from transformer_lib.variants.attention.alibi import AlibiAttention
+from transformer_lib.variants.modern.gated import GatedFeedForward
+from transformer_lib.variants.modern.grouped import GroupedAttention
+from transformer_lib.variants.modern.norm import RMSNorm
+from transformer_lib.variants.modern.rotary import RotaryAttention
+from transformer_lib.variants.modern.unplaced import Unplaced
 
 NORMS = ("layer", "rms")
 POSITIONS = (*LAYOUTS, "rotary", "alibi", "none")

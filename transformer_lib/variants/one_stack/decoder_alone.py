@@ -15,7 +15,7 @@ from transformer_lib.model import (
     SelfAttentionCache,
     inference,
 )
-from transformer_lib.variants.modern import ModernConfig, ModernParts
+from transformer_lib.variants.modern.transformer import ModernConfig, ModernParts
 
 
 class CausalLayer(EncoderLayer):

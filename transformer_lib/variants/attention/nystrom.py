@@ -7,7 +7,7 @@ from torch import Tensor
 
 from transformer_lib.checks import require_positive, require_whole
 from transformer_lib.model import fused_attention, scaled_dot_product_attention
-from transformer_lib.variants.variant import Mask, Variant
+from transformer_lib.variants.attention.variant import Mask, Variant
 
 
 @dataclass(frozen=True)

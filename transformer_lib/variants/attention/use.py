@@ -12,8 +12,8 @@ from transformer_lib.model import (
     padding_mask,
 )
 from transformer_lib.swapped import Swapped, described
-from transformer_lib.variants.full import FullAttention
-from transformer_lib.variants.variant import Variant
+from transformer_lib.variants.attention.full import FullAttention
+from transformer_lib.variants.attention.variant import Variant
 
 Choice = Variant | Sequence[Variant | None] | None
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from transformer_lib.checks import require_positive
 from transformer_lib.model import LONGEST_TIMESCALE, SelfAttentionCache
-from transformer_lib.variants.grouped import GroupedAttention
+from transformer_lib.variants.modern.grouped import GroupedAttention
 
 
 def rotation_table(max_len: int, d_k: int) -> Tensor:

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from transformer_lib.model import padding_mask
-from transformer_lib.variants.modern import ModernConfig, ModernParts
+from transformer_lib.variants.modern.transformer import ModernConfig, ModernParts
 
 
 class EncoderAlone(ModernParts):

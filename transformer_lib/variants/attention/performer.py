@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib.checks import require_positive, require_whole
-from transformer_lib.variants.linear import LinearAttention
+from transformer_lib.variants.attention.linear import LinearAttention
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_lib.checks import require_positive
-from transformer_lib.variants.full import past
-from transformer_lib.variants.variant import Mask, Variant
+from transformer_lib.variants.attention.full import past
+from transformer_lib.variants.attention.variant import Mask, Variant
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from transformer_lib.checks import (
     require_positive,
     require_whole,
 )
-from transformer_lib.variants.variant import Mask, MaskedVariant
+from transformer_lib.variants.attention.variant import Mask, MaskedVariant
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib.variants.variant import Mask, MaskedVariant
+from transformer_lib.variants.attention.variant import Mask, MaskedVariant
 
 
 class FullAttention(MaskedVariant):

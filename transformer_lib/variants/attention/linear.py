@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib.variants.variant import Mask, Variant
+from transformer_lib.variants.attention.variant import Mask, Variant
 
 CHUNK = 64  # positions whose pairs are made; what is before them is one state
 

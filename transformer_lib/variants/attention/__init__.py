@@ -1,0 +1,1 @@
+"""Attention other than softmax over all pairs."""

@@ -1,0 +1,1 @@
+"""Images, point clouds and graphs as sequences of vectors."""

@@ -1,0 +1,1 @@
+"""An encoder alone and a decoder alone, and what they learn from."""
