@@ -5,11 +5,13 @@ not linked, because either of the two may be meant.
 """
 
 import ast
+import importlib
+import inspect
 import re
 
 from docutils import nodes
 
-LIBRARY = "transformer_lib"
+LIBRARY = ("transformer_lib", "bookkit")
 CODE = re.compile(r'<div class="highlight-i?python3?[ "].*?</pre>', re.DOTALL)
 DOT = '<span class="o">.</span>'
 # A name, or several joined by dots, but not the name of an argument.
@@ -18,9 +20,18 @@ NAMES = re.compile(
     r'(?!<span class="o">=)'
 )
 LITERAL = re.compile(  # not a link already
-    rf'<code class="docutils [^>]*><span class="pre">({LIBRARY}[\w.]+)</span></code>'
+    rf'<code class="docutils [^>]*><span class="pre">((?:{"|".join(LIBRARY)})[\w.]+)'
+    r"</span></code>"
 )
 TAG = re.compile(r"<[^>]+>")
+
+
+def home(module, name):
+    """The full name of what a package hands on, where it is defined."""
+    value = getattr(importlib.import_module(module), name, None)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    return f"{module}.{name}"
 
 
 def imported(doctree):
@@ -35,7 +46,7 @@ def imported(doctree):
             if isinstance(node, ast.ImportFrom) and node.module.startswith(LIBRARY):
                 names[node.module] = node.module
                 for name in node.names:
-                    names[name.asname or name.name] = f"{node.module}.{name.name}"
+                    names[name.asname or name.name] = home(node.module, name.name)
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
                 own.add(node.name)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

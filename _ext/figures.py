@@ -1,6 +1,6 @@
 """Insert SVG figures into their pages, so that the style of the page applies to them.
 
-A cell produces each figure as a file; ``transformer_lib.svg`` makes it part of the
+A cell produces each figure as a file; ``bookkit.svg`` makes it part of the
 page.
 """
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from transformer_lib.colours import style_sheet
-from transformer_lib.svg import inline
+from bookkit.colours import style_sheet
+from bookkit.svg import inline
 
 STYLE_SHEET = "book/_static/made/colours.css"
 

@@ -6,7 +6,7 @@ another host. This book needs neither. All pages share the style sheet of the pa
 
 from pathlib import Path
 
-from transformer_lib.widgets.panel import PANEL_STYLE
+from bookkit.widgets.panel import PANEL_STYLE
 
 STYLE_SHEET = "book/_static/made/panels.css"
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from execute import ExecutionFailed, execute
 
 # A change here can change the output of any cell: execute all chapters again.
-EXECUTED_WITH = ["transformer_lib", "models", "experiments", "_ext", "_config.yml"]
-EXECUTED_WITH += ["requirements.txt"]
+EXECUTED_WITH = ["transformer_lib", "bookkit", "models", "experiments", "_ext"]
+EXECUTED_WITH += ["_config.yml", "requirements.txt"]
 # A change here can change every page: render all of them again.
 RENDERED_WITH = ["_toc.yml", "book/_static", "book/references.bib"]
 ALL_AGAIN = "The library, its data, the configuration or the pins changed"

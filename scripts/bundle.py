@@ -18,7 +18,7 @@ NAME = "the-transformer-line-by-line"
 PARTS = [
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"),
     *("README.md", "_config.yml", "_ext", "_toc.yml"),
-    *("benchmarks", "book", "experiments", "models", "pyproject.toml"),
+    *("benchmarks", "book", "bookkit", "experiments", "models", "pyproject.toml"),
     *("requirements.txt", "scripts", "tests", "transformer_lib"),
 ]
 START = """<!DOCTYPE html>

@@ -18,6 +18,7 @@ PYTHON = os.path.join(".venv", "bin", "python")
 PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
 SELF = os.path.join("scripts", "environment.py")
 PROJECT = "-e ."  # as requirements.txt names it
+PACKAGES = ("transformer_lib", "bookkit")
 
 
 def main(torch_address=None):
@@ -82,11 +83,14 @@ def print_missing():
     import importlib.util
     from importlib import metadata
 
+    def is_here(name):
+        package = importlib.util.find_spec(name)
+        here = os.path.join(name, "__init__.py")
+        return package is not None and os.path.samefile(package.origin, here)
+
     def has(line):
         if line == PROJECT:
-            package = importlib.util.find_spec("transformer_lib")
-            here = os.path.join("transformer_lib", "__init__.py")
-            return package is not None and os.path.samefile(package.origin, here)
+            return all(map(is_here, filter(os.path.isdir, PACKAGES)))
         pin, _, system = line.partition("; platform_system == ")
         if system and system != '"{}"'.format(platform.system()):
             return True  # for another system

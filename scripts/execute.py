@@ -20,9 +20,7 @@ from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
 
-RUNS_ALONE = re.compile(
-    r"perf_counter|thread_time|process_time|transformer_lib\.workers"
-)
+RUNS_ALONE = re.compile(r"perf_counter|thread_time|process_time|bookkit\.workers")
 CELL_TIMEOUT = 600  # seconds
 GUESS = 10.0  # seconds, for a notebook that has never run here
 CORES = (  # macOS and Windows do not say which of them this process may use

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CORE = "masks attention cache positions embedding feed_forward residual encoder decoder"
-CORE += " model loss schedule precision training training_run full_training decoding"
+LIBRARY = ROOT / "transformer_lib"
+CORE = "model training decoding faster.precision faster.full_training"
 OTHER = {  # what each operator becomes
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
     **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
@@ -48,7 +48,7 @@ class Mutant:
     """One change of one module.
 
     Attributes:
-        module: Its name, without the package.
+        module: Its name after ``transformer_lib.``.
         line: The number of the line.
         before, after: The line as it is, and as it becomes.
         source: The whole module with the change.
@@ -153,10 +153,11 @@ def chapter_code(notebook: str) -> str:
 
 def watchers(module: str) -> list[Path]:
     """List the tests and chapters that name a module, the quickest to notice first."""
-    name = re.compile(rf"transformer_lib[. ](import )?{module}\b")
+    package, _, stem = module.rpartition(".")
+    name = re.compile(rf"transformer_lib\.{package}\b")
     tests = sorted((ROOT / "tests").glob("test_*.py"))
     tests = [path for path in tests if not SLOW.search(path.stem)]
-    tests.sort(key=lambda path: path.stem != f"test_{module}")
+    tests.sort(key=lambda path: path.stem != f"test_{stem}")
     chapters = sorted((ROOT / "book").glob("*.ipynb"))
     files = [*tests, *chapters]
     return [path for path in files if name.search(path.read_text(encoding="utf-8"))]
@@ -192,14 +193,21 @@ def passes(path: Path, folder: Path) -> bool:
     return run.returncode in (0, 5)  # 5: the file has only tests of the sweep
 
 
+def files_of(names: list[str]) -> list[Path]:
+    """List the files of packages and modules, named as after ``transformer_lib.``."""
+    places = [LIBRARY / name.replace(".", "/") for name in names]
+    files = [sorted(p.glob("*.py")) or [p.with_suffix(".py")] for p in places]
+    return [file for some in files for file in some if file.stem != "__init__"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("modules", nargs="*", default=CORE.split())
     parser.add_argument("--sample", type=int, default=100, help="how many mutants")
     arguments = parser.parse_args()
     everything = []
-    for module in arguments.modules:
-        path = ROOT / "transformer_lib" / f"{module}.py"
+    for path in files_of(arguments.modules):
+        module = ".".join(path.relative_to(LIBRARY).with_suffix("").parts)
         everything += mutants_of(module, path.read_text(encoding="utf-8"))
     chosen = sorted(everything, key=lambda mutant: mutant.rank)[: arguments.sample]
     print(f"{len(chosen)} of {len(everything)} mutants", flush=True)
@@ -208,14 +216,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         library = folder / "transformer_lib"
-        shutil.copytree(ROOT / "transformer_lib", library)
+        shutil.copytree(LIBRARY, library)
         modules = {mutant.module for mutant in chosen}
         of_all = sorted({path for module in modules for path in watchers(module)})
         broken = [path for path in of_all if not passes(path, folder)]
         for path in broken:
             print(f"{path.name} fails without any change: left out", flush=True)
         for number, mutant in enumerate(chosen, start=1):
-            file = library / f"{mutant.module}.py"
+            file = library / f"{mutant.module.replace('.', '/')}.py"
             whole = file.read_text(encoding="utf-8")
             file.write_text(mutant.source, encoding="utf-8")
             able = [path for path in watchers(mutant.module) if path not in broken]

@@ -67,8 +67,8 @@ PLACES = {
     "transformer_lib.model.masks.causal_mask": "causal_mask",
     "transformer_lib.model.transformer.Transformer": "Transformer",
     "transformer_lib.model.transformer.Transformer.encode": "encode",
-    "transformer_lib.plotting": "module-plotting",
-    "transformer_lib.plotting.plot_mask": "plot_mask",
+    "bookkit.plotting": "module-plotting",
+    "bookkit.plotting.plot_mask": "plot_mask",
 }
 
 
@@ -110,7 +110,7 @@ def highlighted(code):
             },
         ),
         (
-            "from transformer_lib import plotting as p\np.plot_mask(x).axis('off')",
+            "from bookkit import plotting as p\np.plot_mask(x).axis('off')",
             {("p", "module-plotting", None), ("p.plot_mask", "plot_mask", None)},
         ),
         (
@@ -129,7 +129,7 @@ def test_what_a_cell_imports_leads_to_its_description(code, expected):
 def test_what_a_chapter_makes_itself_and_what_is_an_argument_leads_nowhere():
     code = (
         "from transformer_lib.model import causal_mask\n"
-        "from transformer_lib.plotting import plot_mask\n"
+        "from bookkit.plotting import plot_mask\n"
         "def causal_mask(size): ...\n"
         "draw(plot_mask=3)\n"
     )

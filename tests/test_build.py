@@ -269,7 +269,7 @@ def test_a_notebook_that_measures_time_has_nothing_beside_it(capsys):
 
 def test_what_reads_the_clock_of_a_processor_runs_alone(book):
     book.chapter("second", "from time import thread_time\nthread_time()")
-    book.chapter("third", "from transformer_lib.workers import Workers")
+    book.chapter("third", "from bookkit.workers import Workers")
     cache = get_cache(str(book.root / "cache"))
     jobs = execute.find_jobs(book.root, cache, {"first": 7.5})
     found = {job.path.stem: (job.alone, job.seconds) for job in jobs}

@@ -7,8 +7,8 @@ import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
-from transformer_lib.colours import COLOURS, EDGES, SERIES, style_sheet, variables
-from transformer_lib.drawing import Drawing
+from bookkit.colours import COLOURS, EDGES, SERIES, style_sheet, variables
+from bookkit.drawing import Drawing
 
 matplotlib.use("Agg")
 

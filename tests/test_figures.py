@@ -13,16 +13,16 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from nbclient import NotebookClient
 
-from transformer_lib.colours import EDGES, SERIES, variables
-from transformer_lib.drawing import Drawing
-from transformer_lib.plotting import (
+from bookkit.colours import EDGES, SERIES, variables
+from bookkit.drawing import Drawing
+from bookkit.plotting import (
     plot_attention,
     plot_lines,
     plot_mask,
     plot_numbers,
     use_book_style,
 )
-from transformer_lib.svg import inline
+from bookkit.svg import inline
 
 sys.path.append(str(ROOT / "_ext"))
 
@@ -175,7 +175,7 @@ def test_a_figure_is_a_third_of_what_matplotlib_wrote(page, tmp_path):
     assert 3 * len(str(page())) < (tmp_path / "figure.svg").stat().st_size * 2
 
 
-CELLS = ["from transformer_lib.plotting import plot_lines, use_book_style"]
+CELLS = ["from bookkit.plotting import plot_lines, use_book_style"]
 CELLS += ["use_book_style()", "ax = plot_lines([1, 2], {'a': [1, 2], 'b': [2, 1]})"]
 
 
@@ -215,7 +215,7 @@ def test_the_map_and_the_style_of_the_book_take_the_colours_of_boxes_from_there(
 
 @pytest.mark.parametrize("name", ["control.css", "masks.js", "positions.js"])
 def test_the_controls_take_these_colours_from_there(name):
-    path = ROOT / "transformer_lib/widgets" / name
+    path = ROOT / "bookkit/widgets" / name
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\[\d+, \d+, \d+\]", text)
     meanings = [*SERIES, *(both for kind, both in EDGES.items() if kind != "plain")]

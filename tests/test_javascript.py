@@ -12,13 +12,14 @@ import torch
 from book_files import ROOT
 from torch import nn
 
+from bookkit.excerpts import excerpt
 from transformer_lib.data import Tokenizer
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.data.multi30k import multi30k
 from transformer_lib.decoding import beam_search
 from transformer_lib.faster import remove_heads
 from transformer_lib.faster.quantization import dequantize, quantize_rows
-from transformer_lib.javascript import FILES, excerpt, source
+from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import ACTIVATIONS as KNOWN
 from transformer_lib.javascript.weights import (
     from_script,

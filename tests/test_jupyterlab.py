@@ -21,9 +21,9 @@ from playwright.sync_api import expect
 from test_widget_beam import STEPS, pieces
 from test_widgets import all_controls
 
-from transformer_lib.widgets.beam import beam_control
-from transformer_lib.widgets.masks import mask_control
-from transformer_lib.widgets.softmax import softmax_control
+from bookkit.widgets.beam import beam_control
+from bookkit.widgets.masks import mask_control
+from bookkit.widgets.softmax import softmax_control
 
 SECONDS = 300  # to wait at most, on however slow a computer
 OPTIONS = [

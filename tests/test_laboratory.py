@@ -8,18 +8,12 @@ import pytest
 import torch
 from book_files import ROOT
 
-from transformer_lib.data import make_batch
-from transformer_lib.laboratory import training, what_if
-from transformer_lib.laboratory.attention import MASKS, attend, attention_panel
-from transformer_lib.laboratory.decoding import decoding_panel
-from transformer_lib.laboratory.tables import (
-    masks,
-    masks_panel,
-    positions,
-    positions_panel,
-)
-from transformer_lib.laboratory.training import Choices, Run, TrainingLaboratory
-from transformer_lib.laboratory.what_if import (
+from bookkit.laboratory import training, what_if
+from bookkit.laboratory.attention import MASKS, attend, attention_panel
+from bookkit.laboratory.decoding import decoding_panel
+from bookkit.laboratory.tables import masks, masks_panel, positions, positions_panel
+from bookkit.laboratory.training import Choices, Run, TrainingLaboratory
+from bookkit.laboratory.what_if import (
     altered,
     changes,
     parts,
@@ -27,6 +21,7 @@ from transformer_lib.laboratory.what_if import (
     what_if_panel,
     without_causal_mask,
 )
+from transformer_lib.data import make_batch
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import warmup_rate
 from transformer_lib.translation import Translator

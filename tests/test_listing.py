@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
+from bookkit.inspection import walk
+from bookkit.inspection.rows import Fold
+from bookkit.inspection.statements import _refuses
+from bookkit.inspection.values import describe, number, short
 from transformer_lib import checks
 from transformer_lib.checks import require_positive
-from transformer_lib.inspection import walk
-from transformer_lib.inspection.rows import Fold
-from transformer_lib.inspection.statements import _refuses
-from transformer_lib.inspection.values import describe, number, short
 from transformer_lib.model import MultiHeadAttention, scaled_dot_product_attention
 
 B, H, T, S, D_K = 2, 3, 5, 7, 11

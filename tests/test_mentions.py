@@ -8,7 +8,7 @@ import pytest
 from docutils import nodes
 from docutils.utils import new_document
 
-from transformer_lib.inspection import walk
+from bookkit.inspection import walk
 from transformer_lib.model import (
     Transformer,
     TransformerConfig,

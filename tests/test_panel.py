@@ -7,20 +7,12 @@ import matplotlib.pyplot as plt
 import pytest
 from bs4 import BeautifulSoup
 
-from transformer_lib.inspection import walk
+from bookkit.inspection import walk
+from bookkit.plotting import plot_lines, use_book_style
+from bookkit.widgets.control import KIT, read
+from bookkit.widgets.panel import Panel, Table, choose, press, slide, tick, write
+from bookkit.widgets.softmax import softmax_control
 from transformer_lib.model import causal_mask
-from transformer_lib.plotting import plot_lines, use_book_style
-from transformer_lib.widgets.control import KIT, read
-from transformer_lib.widgets.panel import (
-    Panel,
-    Table,
-    choose,
-    press,
-    slide,
-    tick,
-    write,
-)
-from transformer_lib.widgets.softmax import softmax_control
 
 
 @pytest.fixture(autouse=True)
@@ -201,9 +193,9 @@ def test_two_figures_on_a_page_share_no_name():
 
 
 def test_who_wants_only_controls_need_not_wait_for_the_widgets():
-    code = "import sys, transformer_lib.widgets.softmax as _; print(*sys.modules)"
+    code = "import sys, bookkit.widgets.softmax as _; print(*sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "transformer_lib.widgets.softmax" in told.stdout.split()
+    assert "bookkit.widgets.softmax" in told.stdout.split()
     assert not {"anywidget", "ipywidgets"} & set(told.stdout.split())
 
 

@@ -5,7 +5,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from transformer_lib.plotting import (
+from bookkit.plotting import (
     MAY_ATTEND,
     plot_attention,
     plot_heads,

@@ -47,32 +47,43 @@ def test_what_the_library_needs_is_among_the_pins():
     assert set().union(*declared().values()) <= pinned
 
 
+def sources():
+    """Read every module of the library and of the display code, by its full name."""
+    found = {}
+    for top in ("transformer_lib", "bookkit"):
+        for path in (ROOT / top).rglob("*.py"):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = path.read_text(encoding="utf-8")
+    return found
+
+
 MODULE_OF = {"markdown-it-py": "markdown_it", "pillow": "PIL"}
 # What no reader of a model needs: downloads, scores and progress; pictures and pages.
 EXTRA_OF = {
-    "data.multi30k": "train",
-    "translation": "train",
-    "triton_attention": "book",
-    **dict.fromkeys(("inspection", "widgets", "laboratory"), "book"),
-    **dict.fromkeys(("drawing", "plotting", "svg"), "book"),
+    "transformer_lib.data.multi30k": "train",
+    "transformer_lib.translation": "train",
+    "transformer_lib.faster.triton_attention": "book",
+    "bookkit": "book",
 }
 
 
 def test_a_module_imports_only_what_its_extra_declares():
     names = declared()
-    for path in (ROOT / "transformer_lib").rglob("*.py"):
-        module = ".".join(path.relative_to(ROOT / "transformer_lib").parts)
+    for module, source in sources().items():
         extras = {extra for name, extra in EXTRA_OF.items() if module.startswith(name)}
         allowed = names[""].union(*(names[extra] for extra in extras))
         allowed = {MODULE_OF.get(name, name.replace("-", "_")) for name in allowed}
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Import):
                 imported = {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported = {node.module.partition(".")[0]}
             else:
                 continue
-            own = sys.stdlib_module_names | {"transformer_lib"}
+            own = sys.stdlib_module_names | {
+                "transformer_lib",
+                module.partition(".")[0],
+            }
             assert imported <= allowed | own, module
 
 
@@ -178,8 +189,17 @@ def test_a_folder_of_one_computer_is_noticed(text):
 # -- What imports what -----------------------------------------------------------------
 
 
+def above(module):
+    """List the packages that a module lies in, from the outside."""
+    parts = module.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
+
+
 def imports(sources):
-    """Which of these modules each of them imports, also only for the types' sake."""
+    """Which of these modules each of them runs, also only for the types' sake.
+
+    Importing ``p.q`` runs ``p`` too, unless it runs already: for a module inside it.
+    """
     found = {}
     for module, source in sources.items():
         named = set()
@@ -190,8 +210,20 @@ def imports(sources):
                 for alias in node.names:
                     below = f"{node.module}.{alias.name}"
                     named.add(below if below in sources else node.module)
-        found[module] = sources.keys() & named
+        inside = {module, *above(module)}
+        named |= {package for name in named for package in above(name)} - inside
+        found[module] = sources.keys() & named - {module}
     return found
+
+
+def packages(found):
+    """Join what lies in one package below the top: who imports whom, by package."""
+    joined = {}
+    for module, named in found.items():
+        own = ".".join(module.split(".")[:2])
+        others = {".".join(name.split(".")[:2]) for name in named}
+        joined.setdefault(own, set()).update(others - {own})
+    return joined
 
 
 def circle(found):
@@ -205,15 +237,22 @@ def circle(found):
     return set()
 
 
-def test_no_module_of_the_library_imports_itself_in_a_circle():
-    sources = {}
-    for path in (ROOT / "transformer_lib").rglob("*.py"):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        name = ".".join(parts).removesuffix(".__init__")
-        sources[name] = path.read_text(encoding="utf-8")
-    found = imports(sources)
+def test_no_module_is_in_a_circle_of_imports():
+    found = imports(sources())
     assert "transformer_lib.checks" in found["transformer_lib.model.attention"]
     assert circle(found) == set()
+
+
+def test_no_package_is_in_a_circle_of_imports():
+    found = packages(imports(sources()))
+    assert "transformer_lib.model" in found["transformer_lib.training"]
+    assert circle(found) == set()
+
+
+def test_the_library_imports_nothing_of_the_display_code():
+    for module, named in imports(sources()).items():
+        if module.startswith("transformer_lib"):
+            assert not [name for name in named if name.startswith("bookkit")], module
 
 
 @pytest.mark.parametrize(
@@ -229,6 +268,22 @@ def test_a_circle_of_imports_is_found_however_it_is_written(way):
     assert (
         circle(imports({"p": "", "p.a": "import p.b, re", "p.b": "import p"})) == set()
     )
+
+
+def test_a_package_runs_when_one_of_its_modules_is_imported():
+    tree = {"p": "from p.a import x", "p.a": "import q.b", "q": "import q.c"}
+    tree |= {"q.b": "", "q.c": ""}
+    assert circle(imports(tree)) == set()
+    assert imports(tree)["p.a"] == {"q", "q.b"}
+    assert {"p", "p.a", "q", "q.c"} <= circle(imports(tree | {"q.c": "import p.a"}))
+    assert "p.a" in circle(imports(tree | {"p.a": "from p import y"}))
+
+
+def test_a_circle_of_packages_is_found_where_no_modules_are_in_one():
+    tree = {"t.p": "", "t.p.a": "import t.q.a", "t.p.b": ""}
+    tree |= {"t.q": "", "t.q.a": "", "t.q.b": "import t.p.b"}
+    assert circle(imports(tree)) == set()
+    assert circle(packages(imports(tree))) == {"t.p", "t.q"}
 
 
 def test_tests_that_are_told_to_end_end_what_they_started():

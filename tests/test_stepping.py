@@ -4,8 +4,8 @@ import pytest
 import torch
 from book_files import ROOT
 
+from bookkit.inspection import walk
 from transformer_lib.checks import require_positive
-from transformer_lib.inspection import walk
 from transformer_lib.model import scaled_dot_product_attention
 
 B, H, T, S, D_K = 2, 3, 5, 7, 11

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from transformer_lib.inspection.tracing import trace
+from bookkit.inspection.tracing import trace
 
 B, T, D = 2, 5, 7
 

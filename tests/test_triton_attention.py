@@ -6,8 +6,8 @@ import torch
 from book_files import ROOT
 from torch.testing import assert_close
 
+from bookkit.inspection.tracing import trace
 from transformer_lib.faster import flash_attention
-from transformer_lib.inspection.tracing import trace
 from transformer_lib.model import fused_attention
 
 if sys.platform != "linux":

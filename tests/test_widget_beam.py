@@ -6,9 +6,9 @@ import re
 import pytest
 import torch
 
+from bookkit.widgets.beam import beam_control
 from transformer_lib.decoding import Hypothesis, beam_search
 from transformer_lib.model import Transformer, TransformerConfig
-from transformer_lib.widgets.beam import beam_control
 
 WORDS = ["PAD", "BOS", "EOS", "der", "die", "<script>", "Katze"]
 DER, DIE, SCRIPT, CAT = range(3, 7)

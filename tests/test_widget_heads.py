@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 
+from bookkit.widgets.heads import heads_control
 from transformer_lib.model import Transformer, TransformerConfig, record_attention
-from transformer_lib.widgets.heads import heads_control
 
 H = 2
 ENCODER = "encoder.layers.0.self_attention"

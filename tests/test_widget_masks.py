@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 
+from bookkit.widgets.masks import mask_control
 from transformer_lib.model import causal_mask, padding_mask
-from transformer_lib.widgets.masks import mask_control
 
 SRC = ["the cat reads a red book", "a dog sleeps"]
 TGT = ["die Katze liest ein rotes Buch", "ein Hund schläft"]

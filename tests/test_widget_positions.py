@@ -5,10 +5,10 @@ from importlib.resources import files
 import pytest
 import torch
 
+from bookkit.widgets.positions import positions_control
 from transformer_lib.model import sinusoidal_table
-from transformer_lib.widgets.positions import positions_control
 
-SCRIPT = files("transformer_lib.widgets").joinpath("positions.js").read_text("utf-8")
+SCRIPT = files("bookkit.widgets").joinpath("positions.js").read_text("utf-8")
 CLOSE = {"rtol": 0, "atol": 1e-6}
 
 

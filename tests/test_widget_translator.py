@@ -6,13 +6,13 @@ import pytest
 import torch
 from book_files import ROOT
 
+from bookkit.widgets.translator import translator_control
 from transformer_lib.data import Tokenizer
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.model import Transformer, TransformerConfig, record_attention
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
-from transformer_lib.widgets.translator import translator_control
 
 EXAMPLES = "a red cat", "a dog"
 TEXTS = ["a red cat", "a dog", "eine rote Katze", "ein Hund"] * 3

@@ -6,8 +6,8 @@ import pytest
 import torch
 from watching import largest_tensor
 
+from bookkit.widgets.window import window_control
 from transformer_lib.variants import WindowAttention, window_mask
-from transformer_lib.widgets.window import window_control
 
 CHOICES = [(12, 3, False), (12, 3, True), (13, 5, False), (32, 7, True), (5, 5, True)]
 

@@ -4,14 +4,14 @@ import pytest
 import torch
 from test_widget_beam import STEPS, pieces
 
-from transformer_lib.widgets.beam import beam_control
-from transformer_lib.widgets.control import Control
-from transformer_lib.widgets.heads import heads_control
-from transformer_lib.widgets.masks import mask_control
-from transformer_lib.widgets.positions import positions_control
-from transformer_lib.widgets.softmax import softmax_control
-from transformer_lib.widgets.translator import translator_control
-from transformer_lib.widgets.window import window_control
+from bookkit.widgets.beam import beam_control
+from bookkit.widgets.control import Control
+from bookkit.widgets.heads import heads_control
+from bookkit.widgets.masks import mask_control
+from bookkit.widgets.positions import positions_control
+from bookkit.widgets.softmax import softmax_control
+from bookkit.widgets.translator import translator_control
+from bookkit.widgets.window import window_control
 
 WORDS, SCORES = ["the", "cat", "reads"], [1.0, 3.0, 2.0]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import distributed as dist
 
-from transformer_lib.workers import Workers
+from bookkit.workers import Workers
 
 
 def total(rank, number):

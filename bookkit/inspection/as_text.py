@@ -2,8 +2,8 @@
 
 import textwrap
 
-from transformer_lib.inspection.rows import Fold, Listing, Row, fold_refusals
-from transformer_lib.inspection.values import Value, sizes
+from bookkit.inspection.rows import Fold, Listing, Row, fold_refusals
+from bookkit.inspection.values import Value, sizes
 
 WIDTH = 88
 

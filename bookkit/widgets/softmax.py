@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from transformer_lib.widgets.control import Control
+from bookkit.widgets.control import Control
 
 WIDTHS = [2**power for power in range(10)]
 

@@ -4,9 +4,9 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bookkit.plotting import plot_mask, plot_signed
+from bookkit.widgets.panel import Panel, choose, slide, tick, write
 from transformer_lib.model import causal_mask, padding_mask, sinusoidal_table
-from transformer_lib.plotting import plot_mask, plot_signed
-from transformer_lib.widgets.panel import Panel, choose, slide, tick, write
 
 MOST_TOKENS = 12
 PAD = "PAD"

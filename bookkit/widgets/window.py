@@ -1,7 +1,7 @@
 """A window in the page: pairs that are computed, pairs that are used, and its reach."""
 
+from bookkit.widgets.control import Control
 from transformer_lib.variants import window_mask
-from transformer_lib.widgets.control import Control
 
 LONGEST, DEEPEST = 32, 8
 

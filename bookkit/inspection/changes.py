@@ -7,14 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from transformer_lib.inspection.statements import Statement
-from transformer_lib.inspection.values import (
-    MOST_ITEMS,
-    Value,
-    describe,
-    same_values,
-    short,
-)
+from bookkit.inspection.statements import Statement
+from bookkit.inspection.values import MOST_ITEMS, Value, describe, same_values, short
 
 MISSING = object()
 

@@ -17,8 +17,8 @@ import traitlets
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer_lib.svg import inline
-from transformer_lib.widgets.control import KIT, STYLE, Control, read
+from bookkit.svg import inline
+from bookkit.widgets.control import KIT, STYLE, Control, read
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 PANEL_STYLE = STYLE + read("panel.css")

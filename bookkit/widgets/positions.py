@@ -1,7 +1,7 @@
 """The sinusoidal table in the page, and the dot product of two positions."""
 
+from bookkit.widgets.control import Control
 from transformer_lib.model import sinusoidal_table
-from transformer_lib.widgets.control import Control
 
 
 def positions_control(

@@ -5,15 +5,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from transformer_lib.inspection import walk
-from transformer_lib.inspection.listing import Walk
+from bookkit.inspection import walk
+from bookkit.inspection.listing import Walk
+from bookkit.plotting import plot_attention, plot_signed
+from bookkit.widgets.panel import Panel, choose, slide, write
 from transformer_lib.model import (
     MultiHeadAttention,
     causal_mask,
     scaled_dot_product_attention,
 )
-from transformer_lib.plotting import plot_attention, plot_signed
-from transformer_lib.widgets.panel import Panel, choose, slide, write
 
 MOST_WORDS = 10
 WIDTHS, HEADS, TEMPERATURES = [4, 8, 16, 32, 64], [1, 2, 3, 4, 8], [0.1, 0.25, 0.5, 1]

@@ -12,11 +12,11 @@ from markdown_it.rules_inline import StateInline
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from transformer_lib.inspection.rows import Fold, Group, Listing, Row, group_by_note
-from transformer_lib.inspection.values import Value, sizes
+from bookkit.inspection.rows import Fold, Group, Listing, Row, group_by_note
+from bookkit.inspection.values import Value, sizes
 
 STYLE, SCRIPT = (
-    files("transformer_lib.inspection").joinpath(name).read_text(encoding="utf-8")
+    files("bookkit.inspection").joinpath(name).read_text(encoding="utf-8")
     for name in ("walk.css", "walk.js")
 )
 COLOURS = {  # of two kinds that a token belongs to, the special one comes first

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from bookkit.widgets.control import Control
 from transformer_lib.decoding import Hypothesis
-from transformer_lib.widgets.control import Control
 
 IMPOSSIBLE = 1e-9  # a token with a smaller share is one that the model rules out
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from bookkit.widgets.control import Control, read
 from transformer_lib.javascript import FILES, source
-from transformer_lib.widgets.control import Control, read
 
 MEGABYTES = 3.9  # of weights, as the file has them
 EXAMPLES = (

@@ -1,7 +1,7 @@
 """A figure as part of a page, where the page's looks reach it.
 
 Matplotlib draws a figure for white paper. In a page it is transparent, its words are in
-the page's font, and the colours that ``transformer_lib.colours`` declares are
+the page's font, and the colours that ``bookkit.colours`` declares are
 variables, so that the dark theme has its own. What that declaration does not know keeps
 its colour if it is strong, and gets a dark twin of the same hue if it is a pale box
 under words. A heat map is turned as a whole, with the words on it: the style sheets do
@@ -16,7 +16,7 @@ import xml.etree.ElementTree as ET
 
 from PIL import Image
 
-from transformer_lib.colours import COLOURS, variables
+from bookkit.colours import COLOURS, variables
 
 NAMES = {light: name for name, (light, _) in reversed(variables().items())}
 INK, PAPER = COLOURS["ink"][0], COLOURS["paper"][0]

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from bookkit.widgets.beam import beam_control
+from bookkit.widgets.control import Control
+from bookkit.widgets.panel import Panel, Table, choose, slide, write
 from transformer_lib.data import Tokenizer, make_batch
 from transformer_lib.decoding import Hypothesis, beam_search, sample
 from transformer_lib.translation import Translator
-from transformer_lib.widgets.beam import beam_control
-from transformer_lib.widgets.control import Control
-from transformer_lib.widgets.panel import Panel, Table, choose, slide, write
 
 SAMPLES = 5
 MOST_TOKENS = 60  # so that an answer comes at once

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from transformer_lib.colours import COLOURS
-from transformer_lib.widgets.control import Control
+from bookkit.colours import COLOURS
+from bookkit.widgets.control import Control
 
 
 def mask_control(src: Sequence[str], tgt: Sequence[str]) -> Control:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from transformer_lib.colours import style_sheet
+from bookkit.colours import style_sheet
 
 
 def read(name: str) -> str:
@@ -17,7 +17,7 @@ def read(name: str) -> str:
     Returns:
         What it holds.
     """
-    return files("transformer_lib.widgets").joinpath(name).read_text(encoding="utf-8")
+    return files("bookkit.widgets").joinpath(name).read_text(encoding="utf-8")
 
 
 # On the book's pages and in JupyterLab.

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from transformer_lib.inspection.statements import Statement
-from transformer_lib.inspection.values import Value
+from bookkit.inspection.statements import Statement
+from bookkit.inspection.values import Value
 
 
 @dataclass

@@ -7,14 +7,14 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from bookkit.laboratory.decoding import read
+from bookkit.widgets.panel import Panel, Table, choose, slide, tick, write
 from transformer_lib.data import make_batch
 from transformer_lib.decoding import greedy_decode
-from transformer_lib.laboratory.decoding import read
 from transformer_lib.model import MultiHeadAttention, Residual, Transformer
 from transformer_lib.swapped import Swapped
 from transformer_lib.training import evaluate
 from transformer_lib.translation import Translator
-from transformer_lib.widgets.panel import Panel, Table, choose, slide, tick, write
 
 FACTORS = [0, 0.25, 0.5, 0.75, 1, 1.5, 2, 4]
 ALL = "all"

@@ -5,7 +5,7 @@
     vectors = d.box(4, 1, "vectors", kind="embedding")
     d.arrow(words, vectors, "look up")
 
-A kind is a name of ``transformer_lib.colours``. Lengths are units of the drawing, 0.6
+A kind is a name of ``bookkit.colours``. Lengths are units of the drawing, 0.6
 inches each; x grows to the right and y upwards. Ten units are as wide as a telephone
 shows without scrolling.
 """
@@ -24,7 +24,7 @@ from matplotlib.patches import (
 )
 from matplotlib.text import Text
 
-from transformer_lib.colours import COLOURS, EDGES
+from bookkit.colours import COLOURS, EDGES
 
 UNIT = 0.6
 SIZES = {"normal": 10, "small": 9}

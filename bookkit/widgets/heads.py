@@ -5,8 +5,8 @@ from fnmatch import filter as matching
 
 from torch import Tensor
 
+from bookkit.widgets.control import Control
 from transformer_lib.data import SPECIAL_TOKENS
-from transformer_lib.widgets.control import Control
 
 # The kinds of attention: the names of their layers, what asks, and what is asked.
 KINDS = {

@@ -14,8 +14,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from transformer_lib.colours import COLOURS, EDGES, SERIES
-from transformer_lib.drawing import Drawing
+from bookkit.colours import COLOURS, EDGES, SERIES
+from bookkit.drawing import Drawing
 
 LINES = dict(zip((light for light, _ in SERIES), ("-", "--", "-.", ":"), strict=True))
 MAY_ATTEND, HIDDEN = COLOURS["may_attend"][0], COLOURS["hidden"][0]

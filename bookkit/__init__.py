@@ -1,0 +1,1 @@
+"""How the book shows the library: listings, figures, controls and panels."""
