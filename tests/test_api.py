@@ -63,6 +63,7 @@ def test_every_module_is_listed_in_the_overview():
 # -- Links from code -----------------------------------------------------------------
 
 PLACES = {
+    "transformer_lib.model": "module-model",
     "transformer_lib.model.masks": "module-masks",
     "transformer_lib.model.masks.causal_mask": "causal_mask",
     "transformer_lib.model.transformer.Transformer": "Transformer",
@@ -104,7 +105,7 @@ def highlighted(code):
         (
             "from transformer_lib.model import causal_mask\ncausal_mask(3)",
             {
-                ("transformer_lib.model.masks", "module-masks", None),
+                ("transformer_lib.model", "module-model", None),
                 ("causal_mask", "causal_mask", None),
                 ("causal_mask", "causal_mask", "-1"),
             },

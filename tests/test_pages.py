@@ -45,7 +45,7 @@ CORE = [
     "decoding.sampling",
     "decoding.beam",
     "training.run",
-    "faster.flash_attention",  # triton_attention is followed, too, where there is Triton
+    "faster.flash_attention",  # and triton_attention where there is Triton
     "faster.fast_decoder",
     "faster.pruning",
     "faster.distillation",
