@@ -151,7 +151,7 @@ def share(batch: Batch) -> Batch:
     return Batch(*(ids[rank() :: processes()] for ids in batch))
 
 
-def add_up(parameters: Iterable[nn.Parameter], number: float) -> float:
+def all_reduce_gradients(parameters: Iterable[nn.Parameter], number: float) -> float:
     """Add up the gradients of all processes, and a number beside them.
 
     Everything travels at once, as one long vector.

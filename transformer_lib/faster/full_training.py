@@ -163,7 +163,7 @@ def full_step(
         loss, penalty = full_loss(model, distributed.share(batch), config)
         total += loss.item()
         scaler.scale((loss + penalty) / tokens).backward()
-    total = distributed.add_up(model.parameters(), total)
+    total = distributed.all_reduce_gradients(model.parameters(), total)
     scaler.unscale(model.parameters())
     norm = nn.utils.clip_grad_norm_(model.parameters(), config.max_norm)
     for group in optimizer.param_groups:
