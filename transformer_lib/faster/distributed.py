@@ -99,7 +99,7 @@ def one_voice() -> Iterator[None]:
 
 def wait_for_first() -> None:
     """Go on when process 0 has come here, too."""
-    agreed(0)
+    broadcast(0)
 
 
 def begin_together(model: nn.Module, step: int) -> None:
@@ -113,7 +113,7 @@ def begin_together(model: nn.Module, step: int) -> None:
         ConnectionError: If another process has ended, or does not answer.
         ValueError: If process 0 has made another number of updates.
     """
-    (first,) = agreed(step)
+    (first,) = broadcast(step)
     if step != first:
         raise ValueError(
             f"step must be that of process 0, {first:.0f}, got {step}: all processes "
@@ -184,7 +184,7 @@ def all_reduce_gradients(parameters: Iterable[nn.Parameter], number: float) -> f
     return total.item()
 
 
-def agreed(*numbers: float) -> tuple[float, ...]:
+def broadcast(*numbers: float) -> tuple[float, ...]:
     """Take the numbers of process 0, so that all decide alike.
 
     Args:

@@ -239,7 +239,7 @@ class FullRun(TrainingRun):
     def keep(self, record: Epoch) -> None:
         """Add an epoch, as process 0 has measured it; wait until it is written."""
         numbers = record.validation_loss, record.validation_accuracy
-        loss, accuracy = distributed.agreed(*numbers)
+        loss, accuracy = distributed.broadcast(*numbers)
         found = {"validation_loss": loss, "validation_accuracy": accuracy}
         found |= {name: getattr(self.scaler, name) for name in OF_THE_SCALER}
         super().keep(FullEpoch(**asdict(record) | found))
