@@ -490,7 +490,7 @@ def resume_apart(folder):
     """As with two computers that have not the same disk."""
     try:
         with distributed.joined():
-            own = folder if distributed.leads() else None
+            own = folder if distributed.is_main() else None
             full_train(new_model(), batches, VALIDATION, CONFIG, folder=own)
     except (ValueError, OSError, SystemExit) as error:
         return str(error)

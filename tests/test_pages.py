@@ -104,7 +104,7 @@ PLAIN = {
     "transformer_lib.faster.distributed": (
         "processes",
         "rank",
-        "leads",
+        "is_main",
         "wait_for_first",
         "_is_joined",
         "_is_launched",

@@ -32,7 +32,7 @@ def rank() -> int:
     return dist.get_rank() if _is_joined() else 0
 
 
-def leads() -> bool:
+def is_main() -> bool:
     """Say whether this is process 0, the one that writes files."""
     return rank() == 0
 
@@ -135,7 +135,7 @@ def own_random_numbers(seed: int, epoch: int) -> None:
         seed: Of the whole run.
         epoch: Which pass through the data begins.
     """
-    if not leads():
+    if not is_main():
         torch.manual_seed(Random(f"{seed} {epoch} {rank()}").getrandbits(63))
 
 

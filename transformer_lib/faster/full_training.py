@@ -119,7 +119,7 @@ def full_train(
         groups,
         validation,
         config,
-        folder=folder if distributed.leads() else None,
+        folder=folder if distributed.is_main() else None,
         step=partial(full_step, scaler=scaler),
         kind=lambda model, config, _: FullRun(model, config, folder, scaler),
         on_epoch=on_epoch,
@@ -232,7 +232,7 @@ class FullRun(TrainingRun):
     ) -> None:
         self.scaler = scaler
         super().__init__(model, config, folder)
-        if not distributed.leads():
+        if not distributed.is_main():
             self.folder = None
         distributed.begin_together(model, self.history[-1].step if self.history else 0)
 

@@ -17,7 +17,7 @@ from transformer_lib.checks import (
 )
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.faster import FullConfig, FullEpoch, full_train
-from transformer_lib.faster.distributed import leads, processes, wait_for_first
+from transformer_lib.faster.distributed import is_main, processes, wait_for_first
 from transformer_lib.files import read_file, sole_use, write_json
 from transformer_lib.training.checkpoint import UNREADABLE
 from transformer_lib.training.run import HOW_IT_ENDS, STATE
@@ -183,15 +183,15 @@ def train_translator(
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
     validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
-    with sole_use(folder if leads() else None):
-        if leads():
+    with sole_use(folder if is_main() else None):
+        if is_main():
             _begin(folder, record)
             tokenizer.save(folder / TOKENIZER)
         wait_for_first()  # which may refuse
         history = full_train(
             model, batches, validation, config, folder=folder, on_epoch=on_epoch
         )
-        if leads():
+        if is_main():
             translator.save(folder)
         scores = measure(translator, pairs["validation"])
         reached = {
@@ -199,7 +199,7 @@ def train_translator(
             "minutes": round(sum(epoch.seconds for epoch in history) / 60, 1),
             "validation": asdict(scores),
         }
-        if leads():
+        if is_main():
             write_json(folder / RECORD, {**record, **reached})
     return scores
 
