@@ -248,7 +248,7 @@ def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_no
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(distributed, "rank", lambda rank=rank: rank)
             patch.setattr(distributed, "processes", lambda: 2)
-            shares.append(distributed.share(whole))
+            shares.append(distributed.shard(whole))
     assert [row.tolist() for row in shares[0].src] == whole.src[::2].tolist()
     assert [row.tolist() for row in shares[1].tgt] == whole.tgt[1::2].tolist()
     for batch in (whole, *shares):

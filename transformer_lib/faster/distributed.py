@@ -139,7 +139,7 @@ def own_random_numbers(seed: int, epoch: int) -> None:
         torch.manual_seed(Random(f"{seed} {epoch} {rank()}").getrandbits(63))
 
 
-def share(batch: Batch) -> Batch:
+def shard(batch: Batch) -> Batch:
     """Take this process's pairs: every n-th of a batch, for n processes.
 
     Args:

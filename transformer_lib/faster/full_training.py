@@ -160,7 +160,7 @@ def full_step(
     tokens = sum(int((batch.tgt[:, 1:] != pad_id).sum()) for batch in parts)
     total = 0.0
     for batch in parts:
-        loss, penalty = full_loss(model, distributed.share(batch), config)
+        loss, penalty = full_loss(model, distributed.shard(batch), config)
         total += loss.item()
         scaler.scale((loss + penalty) / tokens).backward()
     total = distributed.all_reduce_gradients(model.parameters(), total)
