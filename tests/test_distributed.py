@@ -223,9 +223,9 @@ def train_in_each_way():
 
 def train_in_each_way_together():
     with distributed.joined():
-        assert distributed.processes() == 2
+        assert distributed.world_size() == 2
         results = train_in_each_way()
-    assert distributed.processes() == 1
+    assert distributed.world_size() == 1
     return results
 
 
@@ -247,7 +247,7 @@ def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_no
     for rank in range(2):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(distributed, "rank", lambda rank=rank: rank)
-            patch.setattr(distributed, "processes", lambda: 2)
+            patch.setattr(distributed, "world_size", lambda: 2)
             shares.append(distributed.shard(whole))
     assert [row.tolist() for row in shares[0].src] == whole.src[::2].tolist()
     assert [row.tolist() for row in shares[1].tgt] == whole.tgt[1::2].tolist()
@@ -476,7 +476,7 @@ def test_a_refusal_is_said_once(pair, text, undisturbed, change, said):
 
 
 def test_fewer_gpus_than_processes_are_refused(text, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "processes", lambda: 4)
+    monkeypatch.setattr(command, "world_size", lambda: 4)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

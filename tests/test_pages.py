@@ -102,7 +102,7 @@ PLAIN = {
         "FullRun._restore",
     ),
     "transformer_lib.faster.distributed": (
-        "processes",
+        "world_size",
         "rank",
         "is_main",
         "wait_for_first",

@@ -22,13 +22,13 @@ from transformer_lib.data import Batch
 PATIENCE = timedelta(minutes=10)  # how long a process waits for the others
 
 
-def processes() -> int:
+def world_size() -> int:
     """Count the processes that train together; 1 for a program on its own."""
     return dist.get_world_size() if _is_joined() else 1
 
 
 def rank() -> int:
-    """Give this process's number, from 0 to ``processes() - 1``."""
+    """Give this process's number, from 0 to ``world_size() - 1``."""
     return dist.get_rank() if _is_joined() else 0
 
 
@@ -119,7 +119,7 @@ def begin_together(model: nn.Module, step: int) -> None:
             f"step must be that of process 0, {first:.0f}, got {step}: all processes "
             "must see the same folder"
         )
-    if processes() > 1:
+    if world_size() > 1:
         with _patience():
             for parameter in model.parameters():
                 dist.broadcast(parameter.detach(), src=0)
@@ -148,7 +148,7 @@ def shard(batch: Batch) -> Batch:
     Returns:
         B / n pairs, rounded up or down, with the padding that they had; perhaps none.
     """
-    return Batch(*(ids[rank() :: processes()] for ids in batch))
+    return Batch(*(ids[rank() :: world_size()] for ids in batch))
 
 
 def all_reduce_gradients(parameters: Iterable[nn.Parameter], number: float) -> float:
@@ -168,7 +168,7 @@ def all_reduce_gradients(parameters: Iterable[nn.Parameter], number: float) -> f
     Raises:
         ConnectionError: If another process has ended, or does not answer.
     """
-    if processes() == 1:
+    if world_size() == 1:
         return number
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     for parameter in trained:
@@ -196,7 +196,7 @@ def broadcast(*numbers: float) -> tuple[float, ...]:
     Raises:
         ConnectionError: If another process has ended, or does not answer.
     """
-    if processes() == 1:
+    if world_size() == 1:
         return numbers
     found = torch.tensor(numbers, dtype=torch.float64)
     with _patience():

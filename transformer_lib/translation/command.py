@@ -14,7 +14,7 @@ import torch
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
 from transformer_lib.faster import FullEpoch
-from transformer_lib.faster.distributed import joined, one_voice, processes
+from transformer_lib.faster.distributed import joined, one_voice, world_size
 from transformer_lib.training.run import STATE
 from transformer_lib.translation.corpus import Corpus, lines_of, read_lines
 from transformer_lib.translation.options import PROGRAM, parser
@@ -187,7 +187,7 @@ def choose_device(options: argparse.Namespace) -> str:
     if options.device == "cuda" and not available:
         raise ValueError("--device must be cpu: torch finds no GPU here, got cuda")
     device = options.device or ("cuda" if available else "cpu")
-    here = int(os.environ["LOCAL_WORLD_SIZE"]) if processes() > 1 else 1
+    here = int(os.environ["LOCAL_WORLD_SIZE"]) if world_size() > 1 else 1
     if device == "cuda" and here > torch.cuda.device_count():
         raise ValueError(
             "--nproc_per_node must be at most the number of GPUs, "

@@ -17,7 +17,7 @@ from transformer_lib.checks import (
 )
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.faster import FullConfig, FullEpoch, full_train
-from transformer_lib.faster.distributed import is_main, processes, wait_for_first
+from transformer_lib.faster.distributed import is_main, wait_for_first, world_size
 from transformer_lib.files import read_file, sole_use, write_json
 from transformer_lib.training.checkpoint import UNREADABLE
 from transformer_lib.training.run import HOW_IT_ENDS, STATE
@@ -162,7 +162,7 @@ def train_translator(
         **recipe,
         "parameters": sum(p.numel() for p in model.parameters()),
         "device": name,
-        "processes": processes(),
+        "processes": world_size(),
         "torch": torch.__version__,
     }
     tokenizer = translator.tokenizer
