@@ -222,7 +222,7 @@ def train_in_each_way():
 
 
 def train_in_each_way_together():
-    with distributed.joined():
+    with distributed.process_group():
         assert distributed.world_size() == 2
         results = train_in_each_way()
     assert distributed.world_size() == 1
@@ -278,7 +278,7 @@ def skip_in_float16():
         spoiled.append(gradient)
         return gradient * (float("inf") if len(spoiled) == 40 else 1)
 
-    with distributed.joined():
+    with distributed.process_group():
         model = new_model()
         if distributed.rank():
             model.output.weight.register_hook(spoil)
@@ -303,7 +303,7 @@ def test_a_step_whose_gradient_overflows_in_one_process_is_skipped_by_all(pair):
 def train_in_parts(folder):
     drops = replace(MODEL, dropout=0.3)
     drawn, runs = [], []
-    with distributed.joined():
+    with distributed.process_group():
         for epochs, where in ((3, None), (1, folder), (3, folder)):
             model = new_model(drops)
             model.encoder.register_forward_hook(
@@ -330,7 +330,7 @@ def test_a_resumed_run_is_exact_since_each_process_draws_numbers_of_its_own(
 
 
 def go_on_together(folder):
-    with distributed.joined():
+    with distributed.process_group():
         model = new_model()
         history = full_train(model, batches, VALIDATION, CONFIG, folder=folder)
     return weights_of(model), [epoch.loss for epoch in history]
@@ -489,7 +489,7 @@ def test_fewer_gpus_than_processes_are_refused(text, tmp_path, monkeypatch):
 def resume_apart(folder):
     """As with two computers that have not the same disk."""
     try:
-        with distributed.joined():
+        with distributed.process_group():
             own = folder if distributed.is_main() else None
             full_train(new_model(), batches, VALIDATION, CONFIG, folder=own)
     except (ValueError, OSError, SystemExit) as error:

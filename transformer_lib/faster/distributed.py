@@ -1,6 +1,6 @@
 """More than one process: each takes a share of a batch, and all make the same update.
 
-``torchrun`` starts the same program several times. Inside ``joined`` these processes
+``torchrun`` starts the same program several times. Inside ``process_group`` these processes
 know of each other; elsewhere, and in a program that was started alone, there is one
 process, and everything here leaves things as they are.
 """
@@ -38,7 +38,7 @@ def is_main() -> bool:
 
 
 @contextmanager
-def joined() -> Iterator[None]:
+def process_group() -> Iterator[None]:
     """Let the processes that ``torchrun`` has started find each other.
 
     Tensors on a CPU then travel by gloo, those on GPUs by NCCL; on a computer with

@@ -14,7 +14,7 @@ import torch
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
 from transformer_lib.faster import FullEpoch
-from transformer_lib.faster.distributed import joined, one_voice, world_size
+from transformer_lib.faster.distributed import one_voice, process_group, world_size
 from transformer_lib.training.run import STATE
 from transformer_lib.translation.corpus import Corpus, lines_of, read_lines
 from transformer_lib.translation.options import PROGRAM, parser
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.typed = f"{PROGRAM} {shlex.join(arguments)}"
     sys.stdout.reconfigure(encoding="utf-8")
     try:
-        with joined(), one_voice():
+        with process_group(), one_voice():
             COMMANDS[options.command](options)
         sys.stdout.flush()
     except KeyboardInterrupt:
