@@ -84,7 +84,7 @@ def process_group() -> Iterator[None]:
 
 
 @contextmanager
-def one_voice() -> Iterator[None]:
+def quiet_unless_main() -> Iterator[None]:
     """Let only process 0 print meanwhile: what all would say is said once."""
     if not _is_launched() or os.environ["RANK"] == "0":
         yield

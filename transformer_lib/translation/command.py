@@ -14,7 +14,11 @@ import torch
 from transformer_lib.checks import require_positive
 from transformer_lib.data import multi30k
 from transformer_lib.faster import FullEpoch
-from transformer_lib.faster.distributed import one_voice, process_group, world_size
+from transformer_lib.faster.distributed import (
+    process_group,
+    quiet_unless_main,
+    world_size,
+)
 from transformer_lib.training.run import STATE
 from transformer_lib.translation.corpus import Corpus, lines_of, read_lines
 from transformer_lib.translation.options import PROGRAM, parser
@@ -41,12 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         network, too little memory of a GPU), 130 after Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    with one_voice():
+    with quiet_unless_main():
         options = parser().parse_args(arguments)
     options.typed = f"{PROGRAM} {shlex.join(arguments)}"
     sys.stdout.reconfigure(encoding="utf-8")
     try:
-        with process_group(), one_voice():
+        with process_group(), quiet_unless_main():
             COMMANDS[options.command](options)
         sys.stdout.flush()
     except KeyboardInterrupt:
