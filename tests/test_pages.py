@@ -105,7 +105,7 @@ PLAIN = {
         "world_size",
         "rank",
         "is_main",
-        "wait_for_first",
+        "wait_for_main",
         "_is_joined",
         "_is_launched",
         "_is_first",

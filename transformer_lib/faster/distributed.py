@@ -97,7 +97,7 @@ def quiet_unless_main() -> Iterator[None]:
         yield
 
 
-def wait_for_first() -> None:
+def wait_for_main() -> None:
     """Go on when process 0 has come here, too."""
     broadcast(0)
 

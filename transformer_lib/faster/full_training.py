@@ -243,7 +243,7 @@ class FullRun(TrainingRun):
         found = {"validation_loss": loss, "validation_accuracy": accuracy}
         found |= {name: getattr(self.scaler, name) for name in OF_THE_SCALER}
         super().keep(FullEpoch(**asdict(record) | found))
-        distributed.wait_for_first()
+        distributed.wait_for_main()
 
     def _state(self) -> tuple[dict, dict]:
         """Add the random state of the GPU, if dropout draws there."""

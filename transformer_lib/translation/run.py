@@ -17,7 +17,7 @@ from transformer_lib.checks import (
 )
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.faster import FullConfig, FullEpoch, full_train
-from transformer_lib.faster.distributed import is_main, wait_for_first, world_size
+from transformer_lib.faster.distributed import is_main, wait_for_main, world_size
 from transformer_lib.files import read_file, sole_use, write_json
 from transformer_lib.training.checkpoint import UNREADABLE
 from transformer_lib.training.run import HOW_IT_ENDS, STATE
@@ -187,7 +187,7 @@ def train_translator(
         if is_main():
             _begin(folder, record)
             tokenizer.save(folder / TOKENIZER)
-        wait_for_first()  # which may refuse
+        wait_for_main()  # which may refuse
         history = full_train(
             model, batches, validation, config, folder=folder, on_epoch=on_epoch
         )
