@@ -1,8 +1,8 @@
-"""More than one process: each takes a share of a batch, and all make the same update.
+"""Several processes: each takes a shard of a batch, and all make the same update.
 
-``torchrun`` starts the same program several times. Inside ``process_group`` these processes
-know of each other; elsewhere, and in a program that was started alone, there is one
-process, and everything here leaves things as they are.
+``torchrun`` starts the same program several times. Inside ``process_group`` these
+processes know of each other. Elsewhere, and in a program that was started alone, there
+is one process, and everything here leaves things as they are.
 """
 
 import os
