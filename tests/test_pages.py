@@ -76,23 +76,23 @@ CORE = [
 # What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
 # the lines of another listing (GroupedAttention.forward: the rotary one's, unturned).
 PLAIN = {
-    "transformer_lib.variants.window": ("WindowAttention.__post_init__",),
-    "transformer_lib.variants.blocks": ("BlockAttention.__post_init__",),
-    "transformer_lib.variants.linear": (
+    "transformer_lib.variants.attention.window": ("WindowAttention.__post_init__",),
+    "transformer_lib.variants.attention.blocks": ("BlockAttention.__post_init__",),
+    "transformer_lib.variants.attention.linear": (
         "LinearAttention.weigh",
         "elu_features",
         "not_zero",
         "without_hidden",
     ),
-    "transformer_lib.variants.nystrom": (
+    "transformer_lib.variants.attention.nystrom": (
         "NystromAttention.__post_init__",
         "NystromAttention.weigh",
     ),
-    "transformer_lib.variants.performer": (
+    "transformer_lib.variants.attention.performer": (
         "PerformerAttention.__post_init__",
         "PerformerAttention.features",
     ),
-    "transformer_lib.variants.decoder_alone": ("DecoderAlone.new_cache",),
+    "transformer_lib.variants.one_stack.decoder_alone": ("DecoderAlone.new_cache",),
     "transformer_lib.faster.full_training": (
         "FullConfig.__post_init__",
         "full_train",
@@ -123,26 +123,29 @@ PLAIN = {
         "ring_share",
         "training_operations",
     ),
-    "transformer_lib.variants.hashed": (
+    "transformer_lib.variants.attention.hashed": (
         "HashedAttention.__post_init__",
         "HashedAttention.mask",
         "are_near",
         "reordered",
     ),
-    "transformer_lib.variants.norm": ("RMSNorm.__init__",),
-    "transformer_lib.variants.gated": ("GatedFeedForward.__init__",),
-    "transformer_lib.variants.rotary": (
+    "transformer_lib.variants.modern.norm": ("RMSNorm.__init__",),
+    "transformer_lib.variants.modern.gated": ("GatedFeedForward.__init__",),
+    "transformer_lib.variants.modern.rotary": (
         "RotaryAttention.__init__",
         "RotaryAttention._rows",
     ),
-    "transformer_lib.variants.alibi": (
+    "transformer_lib.variants.attention.alibi": (
         "AlibiAttention.__post_init__",
         "AlibiAttention.compute",
         "AlibiAttention.weigh",
     ),
-    "transformer_lib.variants.grouped": ("GroupedAttention.forward",),
-    "transformer_lib.variants.unplaced": ("Unplaced.__init__", "Unplaced.forward"),
-    "transformer_lib.variants.modern": (
+    "transformer_lib.variants.modern.grouped": ("GroupedAttention.forward",),
+    "transformer_lib.variants.modern.unplaced": (
+        "Unplaced.__init__",
+        "Unplaced.forward",
+    ),
+    "transformer_lib.variants.modern.transformer": (
         "ModernConfig.__post_init__",
         "ModernParts.target_mask",
     ),
