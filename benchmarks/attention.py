@@ -28,8 +28,8 @@ from torch.nn import functional as F
 from transformer_lib.files import write_csv
 from transformer_lib.variants import (
     BlockAttention,
-    HashedAttention,
     LinearAttention,
+    LSHAttention,
     NystromAttention,
     PerformerAttention,
     WindowAttention,
@@ -49,7 +49,7 @@ def ways(length: int) -> dict[str, Callable[[], Tensor]]:
     band = window_mask(length, length, WIDTH, causal=True)
     window = WindowAttention(WIDTH, causal=True)
     blocks = BlockAttention(BLOCK, near=1, num_global=1, num_random=1, causal=True)
-    hashed = HashedAttention(BUCKETS, ROUNDS, WIDTH // ROUNDS, causal=True)
+    hashed = LSHAttention(BUCKETS, ROUNDS, WIDTH // ROUNDS, causal=True)
     linear = LinearAttention(causal=True)
     performer = PerformerAttention(FEATURES, seed=1, causal=True)
     linear_both = LinearAttention(causal=False)

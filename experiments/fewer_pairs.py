@@ -24,7 +24,7 @@ from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.variants import (
     BlockAttention,
     FullAttention,
-    HashedAttention,
+    LSHAttention,
     Variant,
     WindowAttention,
     use_attention,
@@ -46,8 +46,8 @@ WAYS: dict[str, Callable[[int], Variant]] = {
         4, 1, 0, 1, seed, causal=False
     ),
     "near and global blocks": lambda _: BlockAttention(4, 1, 1, 0, causal=False),
-    "buckets, query is key": lambda seed: HashedAttention(8, 2, 4, seed, causal=False),
-    "buckets": lambda seed: HashedAttention(8, 2, 4, seed, causal=False),
+    "buckets, query is key": lambda seed: LSHAttention(8, 2, 4, seed, causal=False),
+    "buckets": lambda seed: LSHAttention(8, 2, 4, seed, causal=False),
 }
 
 

@@ -19,8 +19,8 @@ from transformer_lib.variants import (
     AlibiAttention,
     BlockAttention,
     FullAttention,
-    HashedAttention,
     LinearAttention,
+    LSHAttention,
     PerformerAttention,
     WindowAttention,
     build_from,
@@ -135,7 +135,7 @@ def test_a_window_as_wide_as_the_text_changes_nothing(drawn, width):
 KINDS = {
     "alibi": AlibiAttention,
     "blocks": lambda heads, causal: BlockAttention(1, causal=causal),
-    "buckets": lambda heads, causal: HashedAttention(4, 2, 3, causal=causal),
+    "buckets": lambda heads, causal: LSHAttention(4, 2, 3, causal=causal),
     "full": lambda heads, causal: FullAttention(causal=causal),
     "linear": lambda heads, causal: LinearAttention(causal=causal),
     "performer": lambda heads, causal: PerformerAttention(7, 1, causal=causal),

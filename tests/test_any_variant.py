@@ -14,8 +14,8 @@ from transformer_lib.variants import (
     AlibiAttention,
     BlockAttention,
     FullAttention,
-    HashedAttention,
     LinearAttention,
+    LSHAttention,
     NystromAttention,
     PerformerAttention,
     WindowAttention,
@@ -39,7 +39,7 @@ FACTORIES = {
     ),
     "full": lambda draw: (FullAttention, ()),
     "hashed": lambda draw: (
-        HashedAttention,
+        LSHAttention,
         (2 * draw(sizes(3)), draw(sizes(3)), draw(sizes(5)), draw(st.integers(0, 3))),
     ),
     "landmarks": lambda draw: (landmarks, (draw(sizes(9)),)),
@@ -173,7 +173,7 @@ def test_the_weights_of_a_query_sum_to_one_or_to_nothing(kind, data, generator):
 def test_in_any_dtype_it_is_nearly_what_it_is_in_double_precision(call):
     variant, inputs, padding = call
     # A bucket may change by rounding, as may the directions that an inverse leaves out.
-    assume(not isinstance(variant, (HashedAttention, NystromAttention)))
+    assume(not isinstance(variant, (LSHAttention, NystromAttention)))
     assume(size_of(*inputs) < 60)  # else features may vanish in one dtype alone
     exact = variant(*(x.double() for x in inputs), padding)
     out = variant(*inputs, padding)

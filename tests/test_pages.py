@@ -55,7 +55,7 @@ CORE = [
     "faster.scaling",
     "variants.attention.window",
     "variants.attention.blocks",
-    "variants.attention.hashed",
+    "variants.attention.lsh",
     "variants.attention.linear",
     "variants.attention.performer",
     "variants.attention.nystrom",
@@ -123,9 +123,9 @@ PLAIN = {
         "ring_share",
         "training_operations",
     ),
-    "transformer_lib.variants.attention.hashed": (
-        "HashedAttention.__post_init__",
-        "HashedAttention.mask",
+    "transformer_lib.variants.attention.lsh": (
+        "LSHAttention.__post_init__",
+        "LSHAttention.mask",
         "are_near",
         "reordered",
     ),

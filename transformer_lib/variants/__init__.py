@@ -8,8 +8,8 @@ A variant of attention is an object that knows its choices, such as
 from transformer_lib.variants.attention.alibi import AlibiAttention
 from transformer_lib.variants.attention.blocks import BlockAttention
 from transformer_lib.variants.attention.full import FullAttention
-from transformer_lib.variants.attention.hashed import HashedAttention
 from transformer_lib.variants.attention.linear import LinearAttention
+from transformer_lib.variants.attention.lsh import LSHAttention
 from transformer_lib.variants.attention.nystrom import NystromAttention
 from transformer_lib.variants.attention.performer import PerformerAttention
 from transformer_lib.variants.attention.use import use_attention
@@ -57,7 +57,7 @@ __all__ = [
     "GatedFeedForward",
     "GraphAttention",
     "GroupedAttention",
-    "HashedAttention",
+    "LSHAttention",
     "LinearAttention",
     "ModernConfig",
     "ModernParts",

@@ -4,21 +4,17 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.model import causal_mask
-from transformer_lib.variants.attention.hashed import (
-    HashedAttention,
-    are_near,
-    sorted_places,
-)
+from transformer_lib.variants.attention.lsh import LSHAttention, are_near, sorted_places
 
 B, H, T, S, D_K, D_V = 2, 3, 5, 29, 7, 11
 
 
 def buckets_of(key, num_buckets, num_rounds, seed):
-    return HashedAttention(num_buckets, num_rounds, 1, seed, causal=True).buckets(key)
+    return LSHAttention(num_buckets, num_rounds, 1, seed, causal=True).buckets(key)
 
 
 def hashed_mask(key, padding, *choice, causal):
-    return HashedAttention(*choice, causal=causal).mask(key, key, padding)
+    return LSHAttention(*choice, causal=causal).mask(key, key, padding)
 
 
 # -- Buckets and places ----------------------------------------------------------------
@@ -127,8 +123,8 @@ def test_what_comes_later_changes_no_pair_of_the_past(heads):
 @pytest.mark.parametrize("width", [10**6, 10**9, 2**31, 2**62])
 @pytest.mark.parametrize("causal", [True, False])
 def test_a_window_wider_than_the_text_sees_all_of_a_bucket(heads, width, causal):
-    expected = HashedAttention(4, 2, S, causal=causal)(*heads)
-    attend = HashedAttention(4, 2, width, causal=causal)
+    expected = LSHAttention(4, 2, S, causal=causal)(*heads)
+    attend = LSHAttention(4, 2, width, causal=causal)
     assert_close(attend(*heads), expected)
     assert_close(attend.explicit(*heads)[0], expected)
 
@@ -140,14 +136,14 @@ def test_many_buckets_times_a_wide_window_fit_into_a_place():
 
 
 def test_in_two_buckets_all_rounds_together_find_nearly_everything(heads):
-    attend = HashedAttention(2, 20, S, causal=False)
+    attend = LSHAttention(2, 20, S, causal=False)
     assert_close(
         attend(*heads), F.scaled_dot_product_attention(*heads), atol=0.1, rtol=0
     )
 
 
 def test_a_hidden_position_sees_nothing_and_gets_zeros(heads, padding):
-    out = HashedAttention(4, 3, 2, causal=False)(*heads, padding)
+    out = LSHAttention(4, 3, 2, causal=False)(*heads, padding)
     hidden = (~padding.mT).expand_as(out)
     assert out[hidden].eq(0).all()
     assert out[~hidden].ne(0).all()
@@ -158,4 +154,4 @@ def test_a_hidden_position_sees_nothing_and_gets_zeros(heads, padding):
 
 def test_an_odd_number_of_buckets_is_refused():
     with pytest.raises(ValueError, match="num_buckets must be even, got 3"):
-        HashedAttention(3, 1, 1, causal=True)
+        LSHAttention(3, 1, 1, causal=True)

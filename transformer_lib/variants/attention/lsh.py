@@ -12,7 +12,7 @@ from transformer_lib.variants.attention.variant import Mask, MaskedVariant
 
 
 @dataclass(frozen=True)
-class HashedAttention(MaskedVariant):
+class LSHAttention(MaskedVariant):
     """Attention to what fell into the same bucket, in any round.
 
     In each round, every position falls into a bucket by the direction of its key, and
