@@ -70,7 +70,7 @@ CORE = [
     "variants.modern.rotary",
     "variants.attention.alibi",
     "variants.modern.grouped",
-    "variants.modern.unplaced",
+    "variants.modern.no_positions",
     "variants.modern.transformer",
 ]
 # What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
@@ -141,9 +141,9 @@ PLAIN = {
         "AlibiAttention.weigh",
     ),
     "transformer_lib.variants.modern.grouped": ("GroupedAttention.forward",),
-    "transformer_lib.variants.modern.unplaced": (
-        "Unplaced.__init__",
-        "Unplaced.forward",
+    "transformer_lib.variants.modern.no_positions": (
+        "NoPositions.__init__",
+        "NoPositions.forward",
     ),
     "transformer_lib.variants.modern.transformer": (
         "ModernConfig.__post_init__",

@@ -24,6 +24,7 @@ from transformer_lib.variants.beyond_text.patches import (
 from transformer_lib.variants.families import build_from, build_model, plainest
 from transformer_lib.variants.modern.gated import GatedFeedForward
 from transformer_lib.variants.modern.grouped import GroupedAttention
+from transformer_lib.variants.modern.no_positions import NoPositions
 from transformer_lib.variants.modern.norm import RMSNorm
 from transformer_lib.variants.modern.rotary import (
     RotaryAttention,
@@ -35,7 +36,6 @@ from transformer_lib.variants.modern.transformer import (
     ModernParts,
     ModernTransformer,
 )
-from transformer_lib.variants.modern.unplaced import Unplaced
 from transformer_lib.variants.one_stack.decoder_alone import (
     CausalLayer,
     CausalStack,
@@ -62,12 +62,12 @@ __all__ = [
     "ModernConfig",
     "ModernParts",
     "ModernTransformer",
+    "NoPositions",
     "NystromAttention",
     "PatchEmbedding",
     "PerformerAttention",
     "RMSNorm",
     "RotaryAttention",
-    "Unplaced",
     "Variant",
     "WindowAttention",
     "build_from",

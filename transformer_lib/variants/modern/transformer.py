@@ -22,9 +22,9 @@ from transformer_lib.model import (
 from transformer_lib.variants.attention.alibi import AlibiAttention
 from transformer_lib.variants.modern.gated import GatedFeedForward
 from transformer_lib.variants.modern.grouped import GroupedAttention
+from transformer_lib.variants.modern.no_positions import NoPositions
 from transformer_lib.variants.modern.norm import RMSNorm
 from transformer_lib.variants.modern.rotary import RotaryAttention
-from transformer_lib.variants.modern.unplaced import Unplaced
 
 NORMS = ("layer", "rms")
 POSITIONS = (*LAYOUTS, "rotary", "alibi", "none")
@@ -93,7 +93,7 @@ class ModernParts(TransformerParts):
         """Make what adds positions, or adds none."""
         if self.config.positions in LAYOUTS:
             return super().make_positions()
-        return Unplaced(self.config.max_len)
+        return NoPositions(self.config.max_len)
 
     def make_encoder_layer(self) -> EncoderLayer:
         """Make a layer whose self-attention may know the positions."""

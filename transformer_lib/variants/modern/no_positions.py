@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from transformer_lib.checks import require_not_negative, require_positive
 
 
-class Unplaced(nn.Module):
+class NoPositions(nn.Module):
     """Stand where positions are added, and add none.
 
     A causal decoder can find out where it is without any: a position sees as many
