@@ -16,8 +16,8 @@ from transformer_lib.model import causal_mask, padding_mask
 from transformer_lib.variants import (
     EncoderAlone,
     ModernConfig,
-    hidden_loss,
-    hide_tokens,
+    mask_tokens,
+    masked_token_loss,
 )
 
 TABLE = Path(__file__).with_suffix(".csv")
@@ -100,7 +100,7 @@ def pretrain(corpus: Corpus, start: str, steps: int) -> EncoderAlone:
             scores = model.output(read_all(model, rows[:, :-1], past_only=True))
             return F.cross_entropy(scores.mT, rows[:, 1:], ignore_index=PAD)
         masked, random = SHARES[start]
-        ids, judged = hide_tokens(
+        ids, judged = mask_tokens(
             rows,
             mask_id=MASK,
             special_ids=(PAD, BOS, EOS),
@@ -109,7 +109,7 @@ def pretrain(corpus: Corpus, start: str, steps: int) -> EncoderAlone:
             masked=masked,
             random=random,
         )
-        return hidden_loss(model(ids), rows, judged, PAD)
+        return masked_token_loss(model(ids), rows, judged, PAD)
 
     if steps > 0:
         fit(model.parameters(), loss, steps=steps, rate=1e-2)

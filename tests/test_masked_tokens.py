@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.variants import hidden_loss, hide_tokens
+from transformer_lib.variants import mask_tokens, masked_token_loss
 
 B, S, V, PAD, BOS, EOS, MASK = 3, 7, 13, 0, 1, 2, 3
 IDS = {"mask_id": MASK, "special_ids": [PAD, BOS, EOS], "vocab_size": V}
@@ -21,7 +21,7 @@ def many():
 
 def shares(tokens, **changes):
     """Hide, and tell the shares: judged words, and of them masked, changed, kept."""
-    ids, judged = hide_tokens(tokens, **{**IDS, **changes})
+    ids, judged = mask_tokens(tokens, **{**IDS, **changes})
     chosen = ids[judged]
     masked, kept = chosen == MASK, chosen == tokens[judged]
     changed = ~(masked | kept)
@@ -50,7 +50,7 @@ def test_other_shares_may_be_asked_for(many):
 
 
 def test_what_is_not_judged_stays_and_no_special_token_is_judged(many):
-    ids, judged = hide_tokens(many, share=0.9, **IDS)
+    ids, judged = mask_tokens(many, share=0.9, **IDS)
     assert torch.equal(ids[~judged], many[~judged])
     assert not judged[many < 4].any()
     assert torch.equal(ids[many < 4], many[many < 4])
@@ -58,20 +58,20 @@ def test_what_is_not_judged_stays_and_no_special_token_is_judged(many):
 
 def test_a_mask_that_is_in_the_text_already_is_not_judged():
     tokens = torch.full((B, S), MASK)
-    ids, judged = hide_tokens(tokens, share=0.9, **IDS)
+    ids, judged = mask_tokens(tokens, share=0.9, **IDS)
     assert torch.equal(ids, tokens)
     assert not judged.any()
 
 
 def test_words_drawn_by_chance_are_all_words_and_nothing_else(many):
-    ids, judged = hide_tokens(many, share=0.9, masked=0.0, random=1.0, **IDS)
+    ids, judged = mask_tokens(many, share=0.9, masked=0.0, random=1.0, **IDS)
     assert set(ids[judged].tolist()) == set(range(4, V))
 
 
 def test_all_or_none_of_the_chosen_may_become_the_mask(many):
     assert shares(many, masked=1.0, random=0.0)[1:] == [1.0, 0.0, 0.0]
     assert shares(many, masked=0.0, random=0.0)[1:] == [0.0, 0.0, 1.0]
-    ids, judged = hide_tokens(many, share=0.0, **IDS)
+    ids, judged = mask_tokens(many, share=0.0, **IDS)
     assert torch.equal(ids, many)
     assert not judged.any()
 
@@ -79,7 +79,7 @@ def test_all_or_none_of_the_chosen_may_become_the_mask(many):
 def test_the_same_generator_hides_the_same_and_the_text_stays(many):
     before = many.clone()
     first, second, other = (
-        hide_tokens(many, generator=torch.Generator().manual_seed(seed), **IDS)
+        mask_tokens(many, generator=torch.Generator().manual_seed(seed), **IDS)
         for seed in (5, 5, 7)
     )
     assert torch.equal(many, before)
@@ -97,21 +97,21 @@ def test_the_loss_is_the_mean_over_the_judged_tokens():
     judged = torch.rand(B, S) < 0.4
     judged[0, 0] = True
     expected = F.cross_entropy(logits[judged], tokens[judged])
-    assert_close(hidden_loss(logits, tokens, judged, PAD), expected)
+    assert_close(masked_token_loss(logits, tokens, judged, PAD), expected)
 
 
 def test_other_tokens_give_no_gradient():
     logits = torch.randn(B, S, V, dtype=torch.float64, requires_grad=True)
     judged = torch.zeros(B, S, dtype=torch.bool)
     judged[1, 2] = True
-    hidden_loss(logits, torch.randint(4, V, (B, S)), judged, PAD).backward()
+    masked_token_loss(logits, torch.randint(4, V, (B, S)), judged, PAD).backward()
     assert torch.equal(logits.grad.any(dim=-1), judged)
 
 
 def test_nothing_judged_costs_nothing():
     logits = torch.randn(B, S, V, dtype=torch.float64, requires_grad=True)
     judged = torch.zeros(B, S, dtype=torch.bool)
-    loss = hidden_loss(logits, torch.full((B, S), 4), judged, PAD)
+    loss = masked_token_loss(logits, torch.full((B, S), 4), judged, PAD)
     loss.backward()
     assert loss == 0
     assert not logits.grad.any()
@@ -133,15 +133,15 @@ def test_nothing_judged_costs_nothing():
 )
 def test_impossible_shares_are_refused(changes, words):
     with pytest.raises(ValueError, match=words):
-        hide_tokens(torch.full((B, S), 5), **{**IDS, **changes})
+        mask_tokens(torch.full((B, S), 5), **{**IDS, **changes})
 
 
 def test_a_loss_of_other_shapes_or_kinds_is_refused():
     logits, tokens = torch.randn(B, S, V), torch.full((B, S), 5)
     judged = torch.ones(B, S, dtype=torch.bool)
     with pytest.raises(ValueError, match=r"judged .* got \(3, 5\) and \(3, 7\)"):
-        hidden_loss(logits, tokens, judged[:, :5], PAD)
+        masked_token_loss(logits, tokens, judged[:, :5], PAD)
     with pytest.raises(TypeError, match=r"judged must be boolean, got torch\.int64"):
-        hidden_loss(logits, tokens, judged.long(), PAD)
+        masked_token_loss(logits, tokens, judged.long(), PAD)
     with pytest.raises(ValueError, match="logits must have the shape of targets"):
-        hidden_loss(logits[:, :5], tokens, judged, PAD)
+        masked_token_loss(logits[:, :5], tokens, judged, PAD)

@@ -43,7 +43,10 @@ from transformer_lib.variants.one_stack.decoder_alone import (
     continue_tokens,
 )
 from transformer_lib.variants.one_stack.encoder_alone import EncoderAlone
-from transformer_lib.variants.one_stack.masked_tokens import hidden_loss, hide_tokens
+from transformer_lib.variants.one_stack.masked_tokens import (
+    mask_tokens,
+    masked_token_loss,
+)
 
 __all__ = [
     "AlibiAttention",
@@ -75,8 +78,8 @@ __all__ = [
     "continue_tokens",
     "cut_into_patches",
     "edge_mask",
-    "hidden_loss",
-    "hide_tokens",
+    "mask_tokens",
+    "masked_token_loss",
     "mean_over_tokens",
     "plainest",
     "rotate",

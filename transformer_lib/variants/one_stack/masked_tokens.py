@@ -10,7 +10,7 @@ from transformer_lib.checks import require_boolean, require_probability
 from transformer_lib.training import label_smoothed_loss
 
 
-class HiddenTokens(NamedTuple):
+class MaskedTokens(NamedTuple):
     """A text with holes.
 
     Args:
@@ -22,7 +22,7 @@ class HiddenTokens(NamedTuple):
     judged: Tensor
 
 
-def hide_tokens(
+def mask_tokens(
     tokens: Tensor,
     *,
     mask_id: int,
@@ -32,7 +32,7 @@ def hide_tokens(
     masked: float = 0.8,
     random: float = 0.1,
     generator: torch.Generator | None = None,
-) -> HiddenTokens:
+) -> MaskedTokens:
     """Choose some of the words by chance, and hide most of those.
 
     Of the chosen words, the share ``masked`` becomes ``mask_id``, ``random`` becomes
@@ -81,10 +81,12 @@ def hide_tokens(
     drawn = torch.randint(len(words), tokens.shape, **options)  # (B, S)
     changed = judged & (fate >= masked) & (fate < masked + random)  # (B, S)
     ids = torch.where(changed, tokens.new_tensor(words)[drawn], ids)  # (B, S)
-    return HiddenTokens(ids, judged)
+    return MaskedTokens(ids, judged)
 
 
-def hidden_loss(logits: Tensor, tokens: Tensor, judged: Tensor, pad_id: int) -> Tensor:
+def masked_token_loss(
+    logits: Tensor, tokens: Tensor, judged: Tensor, pad_id: int
+) -> Tensor:
     """Average the cross-entropy over the judged tokens, and over no other.
 
     Args:
