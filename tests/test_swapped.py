@@ -57,9 +57,9 @@ def test_an_error_in_the_block_puts_everything_back(layers):
 def test_without_a_block_they_stay_until_they_are_put_back(layers):
     swapped = Swapped([(layers[0], "attend", len)])
     assert attends(layers) == [len, abs, abs]
-    swapped.put_back()
+    swapped.restore()
     layers[0].attend = min
-    swapped.put_back()  # there is nothing left to do
+    swapped.restore()  # there is nothing left to do
     assert attends(layers) == [min, abs, abs]
 
 
@@ -75,7 +75,7 @@ def test_an_interruption_while_they_are_put_back_leaves_none_behind(layers):
     swapped = Swapped((each, "attend", len) for each in objects)
     assert attends(objects) == [len] * 4
     with pytest.raises(KeyboardInterrupt):
-        swapped.put_back()
+        swapped.restore()
     assert attends(objects) == [abs] * 4
 
 
@@ -84,10 +84,10 @@ def test_the_latest_goes_first_and_nothing_moves_before_that(layers):
     second = Swapped([(layers[2], "attend", min)])
     message = "attend of a Linear must still be len .* it was before, got min$"
     with pytest.raises(ValueError, match=message):
-        first.put_back()
+        first.restore()
     assert attends(layers) == [len, len, min]
-    second.put_back()
-    first.put_back()
+    second.restore()
+    first.restore()
     assert attends(layers) == [abs] * 3
 
 
@@ -95,4 +95,4 @@ def test_a_method_that_is_gone_is_named_by_its_class(layers):
     swapped = Swapped([(layers[0], "forward", len)])
     del layers[0].forward
     with pytest.raises(ValueError, match=r"still be len .* the method of its class"):
-        swapped.put_back()
+        swapped.restore()

@@ -196,7 +196,7 @@ def test_one_layer_alone_may_have_a_window(model, tokens):
     assert model.encoder.layers[1].self_attention.attend is ALL
     assert layers[1].self_attention.attend == FullAttention(causal=True)
     found = model(*tokens)
-    placed.put_back()
+    placed.restore()
     masked = deepcopy(model)
     masked.encoder.layers[1].self_attention.attend = lambda q, k, v, mask, dropout: (
         fused_attention(q, k, v, mask & window_mask(S, S, 3, causal=False))
@@ -222,8 +222,8 @@ def test_one_use_in_another_comes_back_to_the_first(model, tokens):
     with use_attention(model, decoder=[wide, None], encoder=ALL):
         assert not torch.allclose(model(*tokens), expected)
     assert_close(model(*tokens), expected)
-    first.put_back()
-    first.put_back()  # nothing is left to put back
+    first.restore()
+    first.restore()  # nothing is left to put back
     assert "target_mask" not in vars(model)
 
 
@@ -235,10 +235,10 @@ def test_in_another_order_putting_back_is_refused_and_the_model_stays(model, tok
         ValueError,
         match=r"still be WindowAttention\(.* got FullAttention\(causal=True",
     ):
-        first.put_back()
+        first.restore()
     assert_close(model(*tokens), expected)
-    second.put_back()
-    first.put_back()
+    second.restore()
+    first.restore()
     layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
     assert all(layer.attend is fused_attention for layer in layers)
     assert "target_mask" not in vars(model)
@@ -250,8 +250,8 @@ def test_nothing_is_put_back_while_a_recording_would_undo_it(model, tokens):
     with record_attention(model):
         model(*tokens)
         with pytest.raises(ValueError, match=r"was before, got a recording$"):
-            placed.put_back()
-    placed.put_back()
+            placed.restore()
+    placed.restore()
     assert_close(model(*tokens), before)
 
 

@@ -13,7 +13,7 @@ class Swapped:
         with Swapped([(layer, "attend", window), (model, "target_mask", in_words)]):
             model(src, tgt)
 
-    They are replaced at once. Without ``with`` they stay so until ``put_back``. If an
+    They are replaced at once. Without ``with`` they stay so until ``restore``. If an
     error or an interruption comes before all are replaced, none is.
 
     Args:
@@ -30,7 +30,7 @@ class Swapped:
                 _put(target, name, value)
             self._undo = undo.pop_all()
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Give the attributes their earlier values. A second call does nothing.
 
         Raises:
@@ -52,7 +52,7 @@ class Swapped:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.put_back()
+        self.restore()
 
 
 def described(value: object) -> str:

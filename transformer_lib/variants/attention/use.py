@@ -30,7 +30,7 @@ def use_attention(
         with use_attention(model, decoder=WindowAttention(128, causal=True)):
             model(src, tgt)
 
-    Without ``with`` the variants stay until ``put_back`` of what is returned. The
+    Without ``with`` the variants stay until ``restore`` of what is returned. The
     weights of the model do not change, and a saved file does not contain the variants:
     call this again after loading.
 
@@ -48,7 +48,7 @@ def use_attention(
         cross: The same for its cross-attention.
 
     Returns:
-        The replaced attention; ``with`` or ``put_back`` brings it back.
+        The replaced attention; ``with`` or ``restore`` brings it back.
 
     Raises:
         TypeError: If there is something else than a variant, or a layer of the model is
