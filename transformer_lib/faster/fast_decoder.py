@@ -233,17 +233,17 @@ class FastLayer:
     def __init__(self, layer: DecoderLayer, sentences: int) -> None:
         own, inner = layer.self_attention, layer.feed_forward
         self.w_qkv, self.w_o = packed(own.w_q, own.w_k, own.w_v), packed(own.w_o)
-        self.around_self = around(layer.self_attention_residual)
+        self.around_self = residual_of(layer.self_attention_residual)
         # Of keys and values, (2, B, H, room, width, d_k).
         d_k = own.w_q.out_features // own.num_heads
         self.room = own.w_q.weight.new_zeros(2, sentences, own.num_heads, ROOM, 1, d_k)
         self.cross = getattr(layer, "cross_attention", None)
         if self.cross is not None:
             self.cross_q, self.cross_o = packed(self.cross.w_q), packed(self.cross.w_o)
-            self.around_cross = around(layer.cross_attention_residual)
+            self.around_cross = residual_of(layer.cross_attention_residual)
         self.w_1, self.activation = packed(inner.w_1), inner.activation
         self.w_2 = packed(inner.w_2)
-        self.around_feed_forward = around(layer.feed_forward_residual)
+        self.around_feed_forward = residual_of(layer.feed_forward_residual)
 
     def read(self, memory: Tensor) -> None:
         """Project the memory, once for all rows of a sentence.
@@ -363,7 +363,7 @@ def turned(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
     return lambda x: F.linear(x, weight, bias)
 
 
-def around(residual: Residual) -> Callable[[Tensor, Callable], Tensor]:
+def residual_of(residual: Residual) -> Callable[[Tensor, Callable], Tensor]:
     """Make a ``Residual`` without dropout, which takes the same arguments."""
     norm = residual.norm
     settings = norm.normalized_shape, norm.weight, norm.bias, norm.eps
