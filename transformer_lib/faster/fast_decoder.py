@@ -157,7 +157,7 @@ class FastCache:
             )
         self.layers = [FastLayer(layer, rows) for layer in self.decoder.layers]
         if rows >= MANY and unknown_part([("output", self.output)], KNOWN) is None:
-            self.output = turned(self.output)
+            self.output = column_major(self.output)
         self.memory, self.hidden = memory, None
         self._share(rows, 1)
         if memory is not None:
@@ -351,7 +351,7 @@ def packed(*linears: nn.Linear) -> Callable[[Tensor], Tensor]:
     return lambda x: F.linear(x, weight, bias)
 
 
-def turned(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
+def column_major(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
     """Make the same product from a copy of the matrix that lies column by column.
 
     A large matrix is read faster that way by a batch, once the copy has been paid for.
