@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer_lib.decoding import beam_search, greedy_decode, sample
 from transformer_lib.faster import fast_decoder
-from transformer_lib.faster.fast_decoder import FastDecoder, FastLayer, unknown
+from transformer_lib.faster.fast_decoder import FastDecoder, FastLayer, why_unsupported
 from transformer_lib.model import (
     Transformer,
     TransformerConfig,
@@ -528,7 +528,7 @@ UNEQUAL = "projections of different shapes or biases at"
 )
 def test_what_only_the_model_can_compute_is_refused_by_name(model, src, change, named):
     change(model.decoder.layers[1])
-    assert unknown(model) == named
+    assert why_unsupported(model) == named
     with pytest.raises(ValueError, match=rf"known here, got {named}$"):
         greedy_decode(FastDecoder(model), src, **IDS)
 
@@ -548,9 +548,9 @@ def test_a_hook_at_every_module_is_refused_and_the_model_may_be_fast_after_it(mo
         )
     ]
     for handle in handles:
-        assert unknown(model) == "a hook at every module"
+        assert why_unsupported(model) == "a hook at every module"
         handle.remove()
-    assert unknown(model) is None
+    assert why_unsupported(model) is None
 
 
 def test_another_kind_of_model_is_refused_by_name(src):

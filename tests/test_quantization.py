@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.faster.fast_decoder import unknown
+from transformer_lib.faster.fast_decoder import why_unsupported
 from transformer_lib.faster.quantization import (
     COLUMNS,
     QuantizedLinear,
@@ -364,7 +364,7 @@ def test_a_quantized_model_can_be_saved_and_read(model, tmp_path):
 
 def test_the_fast_decoder_knows_that_it_does_not_know_it(model):
     name = "decoder.layers.0.self_attention.w_q"
-    assert unknown(quantize(model)) == f"a QuantizedLinear as {name}"
+    assert why_unsupported(quantize(model)) == f"a QuantizedLinear as {name}"
 
 
 def test_a_layer_of_an_unknown_kind_is_refused_by_name(model):

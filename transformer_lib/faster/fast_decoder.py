@@ -63,12 +63,12 @@ class FastDecoder(nn.Module):
         """Make the empty cache that a new batch needs.
 
         Raises:
-            ValueError: If the model is in training mode, or holds something ``unknown``
+            ValueError: If the model is in training mode, or holds something ``why_unsupported``
                 here.
         """
         if any(module.training for module in self.model.modules()):
             raise ValueError("model must be in evaluation mode, got training mode")
-        found = unknown(self.model)
+        found = why_unsupported(self.model)
         if found is not None:
             raise ValueError(f"model must hold only what is known here, got {found}")
         return FastCache(self.model.decoder, self.model.output)
@@ -372,7 +372,7 @@ def residual_of(residual: Residual) -> Callable[[Tensor, Callable], Tensor]:
     return lambda x, sublayer: F.layer_norm(x + sublayer(x), *settings)
 
 
-def unknown(model: Transformer) -> str | None:
+def why_unsupported(model: Transformer) -> str | None:
     """Name what of a model only the model itself can compute, if there is anything.
 
     That is a layer of another kind, such as a quantised one, attention that is computed

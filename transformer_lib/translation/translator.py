@@ -8,7 +8,7 @@ from typing import Self
 from transformer_lib.checks import require_positive
 from transformer_lib.data import Tokenizer, pad
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.faster.fast_decoder import FastDecoder, unknown
+from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
 from transformer_lib.files import read_file
 from transformer_lib.model import Transformer
 from transformer_lib.training import load_model, load_tensors, save_model
@@ -122,7 +122,7 @@ class Translator:
         src = src.to(self.model.output.weight.device)
         ids = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
         model = self.model
-        if self.fast and unknown(model) is None:
+        if self.fast and why_unsupported(model) is None:
             model = FastDecoder(model)
         if beam == 1:
             return greedy_decode(model, src, **ids)
