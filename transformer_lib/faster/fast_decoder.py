@@ -323,16 +323,18 @@ class FastLayer:
         kept = self.room[:, :, :, : length + 1].flatten(3, 4)
         k, v = kept.unbind()  # (B, H, S, d_k), (B, H, S, d_k)
         heads = F.scaled_dot_product_attention(new[0], k, v, past)
-        return self.w_o(merged(heads))
+        return self.w_o(merge_heads(heads))
 
     def _attend_to_source(self, x: Tensor, hidden: Tensor) -> Tensor:
         k, v = self.source
         q = self.cross_q(x).view(len(k), -1, k.size(1), k.size(3))
         q = q.transpose(1, 2)  # (B, H, width, d_k)
-        return self.cross_o(merged(F.scaled_dot_product_attention(q, k, v, hidden)))
+        return self.cross_o(
+            merge_heads(F.scaled_dot_product_attention(q, k, v, hidden))
+        )
 
 
-def merged(heads: Tensor) -> Tensor:
+def merge_heads(heads: Tensor) -> Tensor:
     """Lay the heads side by side: (B, H, width, d_k) to (B * width, H * d_k)."""
     return heads.transpose(1, 2).flatten(2).flatten(0, 1)
 
