@@ -62,7 +62,7 @@ class MovedKeys(FastCache):
         if not same_memory:
             slots = torch.zeros(len(rows), self.length, dtype=torch.long)
             for layer in self.layers:
-                layer.spread(rows, slots, rows)
+                layer.regroup(rows, slots, rows)
             self.hidden = self.hidden[rows]
             self._share(len(rows), 1)
             return

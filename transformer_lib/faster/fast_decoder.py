@@ -63,8 +63,8 @@ class FastDecoder(nn.Module):
         """Make the empty cache that a new batch needs.
 
         Raises:
-            ValueError: If the model is in training mode, or holds something ``why_unsupported``
-                here.
+            ValueError: If the model is in training mode, or ``why_unsupported`` finds a
+                reason.
         """
         if any(module.training for module in self.model.modules()):
             raise ValueError("model must be in evaluation mode, got training mode")
@@ -211,7 +211,7 @@ class FastCache:
             return
         slots = self.past.argmax(dim=-1)  # (rows, length)
         for layer in self.layers:
-            layer.spread(owners, slots, sentences)
+            layer.regroup(owners, slots, sentences)
         self._share(len(rows), width)
 
     def _share(self, rows: int, width: int) -> None:
@@ -290,7 +290,7 @@ class FastLayer:
         self.room[:, :, :, :length] = kept
         self._keep_source(sentences)
 
-    def spread(self, owners: Tensor, slots: Tensor, sentences: Tensor) -> None:
+    def regroup(self, owners: Tensor, slots: Tensor, sentences: Tensor) -> None:
         """Lay the room out anew for another number of rows in each sentence.
 
         Args:
