@@ -50,7 +50,13 @@ def pytest_runtest_setup():
 
 
 # These run the command, the experiments, a notebook or the examples of the README.
-PROGRAMS = {"test_translation", "test_experiments", "test_figures", "test_project"}
+PROGRAMS = {
+    "test_translation",
+    "test_commands",
+    "test_experiments",
+    "test_figures",
+    "test_project",
+}
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks at its seed

@@ -26,16 +26,16 @@ class Batch(NamedTuple):
     tgt: Tensor
 
     def to(self, device: torch.device) -> Self:
-        """Move both to a device."""
+        """Move both tensors to a device."""
         return type(self)(self.src.to(device), self.tgt.to(device))
 
 
 def pad(sentences: Sequence[Sequence[int]], pad_id: int) -> Tensor:
-    """Fill short sentences up at their end.
+    """Pad short sentences at their end.
 
     Args:
         sentences: Token ids; at least one sentence.
-        pad_id: What to fill up with.
+        pad_id: The id to pad with.
 
     Returns:
         The ids as one tensor, shape (B, length of the longest sentence).
@@ -51,7 +51,7 @@ def make_batch(
 
     Args:
         pairs: Source and target token ids, without special tokens; at least one pair.
-        pad_id: Fills short sentences up.
+        pad_id: Pads short sentences.
         bos_id: Begins a target.
         eos_id: Ends a source and a target.
 
@@ -82,16 +82,16 @@ def token_batches(
             more tokens than this, padding and special tokens counted.
         seed: Shuffles pairs of equal length and the order of the batches, the same way
             each time; None leaves both in order of length.
-        pad_id: Fills short sentences up.
+        pad_id: Pads short sentences.
         bos_id: Begins a target.
         eos_id: Ends a source and a target.
 
     Returns:
-        The batches, each made when it is asked for.
+        The batches, one at a time.
 
     Raises:
-        ValueError: If a sentence alone has more tokens than ``max_tokens``: nothing is
-            cut off.
+        ValueError: If one sentence has more tokens than ``max_tokens``: none is
+            cut.
     """
     require_positive(max_tokens=max_tokens)
     shuffle = random.Random(seed).shuffle if seed is not None else lambda items: None
@@ -118,6 +118,6 @@ def token_batches(
 
 
 def _lengths(pair: Pair) -> tuple[int, int]:
-    """Tokens that the decoder answers and the encoder reads, EOS counted."""
+    """Count the target and the source tokens of a pair, EOS included."""
     source, target = pair
     return len(target) + 1, len(source) + 1

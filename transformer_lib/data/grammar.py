@@ -174,7 +174,7 @@ RUNNING = [  # the book's own pairs
 class NounPhrase(NamedTuple):
     """The choices that make "the old cats"; a pronoun is a ``noun`` on its own.
 
-    Each word is given in the form in which the tables above begin with it.
+    Each word is given in its base form, as in the tables above.
     """
 
     determiner: str  # the, a, my, this or ""

@@ -1,7 +1,7 @@
 """Multi30k: captions of photographs, written in English and translated into German.
 
-For research and education that are not commercial. The text is not part of this
-repository: ``download`` fetches it when you say so, 1.4 MB.
+For non-commercial research and education only. The text is not part of this
+repository: ``download`` fetches it, 1.4 MB.
 
 Source: Elliott et al. (2016); its test sets of 2017: Elliott et al. (2017).
 """
@@ -53,8 +53,8 @@ def multi30k(
         split: "train", "validation", "test_2016", "test_2017" or "mscoco".
         source: Language to translate from, "en" or "de".
         target: Language to translate into, "en" or "de".
-        folder: Where the files lie; by default the folder that the environment variable
-            ``MULTI30K_DIR`` names, or else one in the user's cache.
+        folder: The folder of the files; by default the one that the environment
+            variable ``MULTI30K_DIR`` names, or else one in the user's cache.
 
     Returns:
         Pairs of sentences, in the published order.
@@ -72,20 +72,19 @@ def multi30k(
 
 
 def download(folder: str | Path | None = None) -> Path:
-    """Fetch every file that is not there yet.
+    """Fetch every file that is missing.
 
-    A file counts as there only when it is whole: what was cut off is fetched anew, what
-    is finished is kept.
+    Complete files are kept; a file that was cut off is fetched again.
 
     Args:
-        folder: Where to; by default the folder that ``multi30k`` reads.
+        folder: The target; by default the folder that ``multi30k`` reads.
 
     Returns:
         The folder.
 
     Raises:
         requests.RequestException: If the network fails. Run it again: nothing is lost.
-        ValueError: If what arrives is not the published file.
+        ValueError: If a file differs from the published one.
     """
     place = _place(folder)
     fetcher = pooch.create(place, URL, registry=SHA256)

@@ -20,7 +20,7 @@ def random_clouds(
     Args:
         count: Number of clouds B.
         num_points: Points in each, S.
-        generator: Where chance comes from.
+        generator: Draws the random numbers.
 
     Returns:
         The points, shape (B, S, 3), in no order, about 1 from the origin; and which of

@@ -22,7 +22,7 @@ class Tokenizer:
     """Cut text into frequent pieces; one vocabulary serves both languages.
 
     The smallest pieces are bytes, so any text can be encoded, whatever the vocabulary
-    was learned from. Before, the text is cleaned: Unicode's composed form (NFC), one
+    was learned from. The text is cleaned first: Unicode's composed form (NFC), one
     space for each stretch of white space, none at the ends. PAD, BOS and EOS have the
     same ids in every vocabulary, and no text is encoded as one of them.
 
@@ -41,7 +41,7 @@ class Tokenizer:
 
         Args:
             texts: Sentences of both languages.
-            vocab_size: Tokens at most, special tokens and the 256 bytes included.
+            vocab_size: The most tokens, including special tokens and the 256 bytes.
 
         Returns:
             The tokenizer.
@@ -76,7 +76,7 @@ class Tokenizer:
         return self._bpe.get_vocab_size()
 
     def clean(self, text: str) -> str:
-        """Return the text as ``decode(encode(text))`` gives it back.
+        """Return the text as ``decode(encode(text))`` would.
 
         Args:
             text: Any text.
@@ -107,15 +107,15 @@ class Tokenizer:
         return self._bpe.encode(text).ids if self.clean(text) else []
 
     def encode_at_random(self, text: str, dropout: float, random: Random) -> list[int]:
-        """Turn text into the ids of smaller pieces than usual, now these, now those.
+        """Turn text into the ids of smaller pieces, chosen at random.
 
-        Words are put together as in ``encode``, but before each merge every pair that
-        could be merged is passed over with the probability ``dropout``.
+        Words are merged as in ``encode``, except that before each merge every possible
+        pair is skipped with probability ``dropout``.
 
         Args:
             text: Any text.
             dropout: In [0, 1); 0 gives what ``encode`` gives.
-            random: Draws what is passed over.
+            random: Draws which pairs are skipped.
 
         Returns:
             Ids that decode to the same text as those of ``encode``.
@@ -160,7 +160,7 @@ class Tokenizer:
         return self._bpe.decode(list(ids)).removeprefix(" ")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Show each token by itself.
+        """Return the text of each token.
 
         Args:
             ids: Any ids of the vocabulary.
@@ -195,7 +195,7 @@ class Tokenizer:
             The same tokenizer.
 
         Raises:
-            ValueError: If it is something else.
+            ValueError: If ``text`` is no tokenizer.
         """
         try:
             bpe = tokenizers.Tokenizer.from_str(text)
@@ -233,7 +233,7 @@ class Tokenizer:
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If it holds something else.
+            ValueError: If it holds no tokenizer.
         """
         try:
             return cls.from_json(read_file(path).decode())
@@ -242,12 +242,12 @@ class Tokenizer:
 
     @cached_property
     def _ranks(self) -> dict[tuple[str, str], int]:
-        """The pairs that training merged, each with its turn."""
+        """Map each merged pair to its rank."""
         merges = json.loads(self.to_json())["model"]["merges"]
         return {tuple(pair): rank for rank, pair in enumerate(merges)}
 
     def _require_known(self, ids: Sequence[int]) -> None:
-        """Refuse what the package would silently leave out."""
+        """Refuse ids that the package would silently leave out."""
         size = self.vocab_size
         for i in ids:
             if not 0 <= i < size:

@@ -28,16 +28,16 @@ def toy_pairs(
     No symbol comes twice in a sequence. So each symbol of the answer has one place in
     the source, ``src.index(symbol)``, where a perfect attention map would point: the
     diagonal for copy, the anti-diagonal for reverse. Repeats would make the tasks
-    harder, for a symbol would no longer name its place, and the map of sort ambiguous.
+    harder, and the map of sort ambiguous.
 
     About a tenth of all sequences is held out. A checksum of the symbols decides which,
     so that training never sees them, whatever its seeds.
 
     Args:
         task: ``"copy"``, ``"reverse"`` or ``"sort"``.
-        count: How many pairs; a sequence may come again.
-        seed: The same seed gives the same pairs; the number of the epoch is a good one.
-        held_out: Draw from the tenth kept for testing, or else from the rest.
+        count: How many pairs; sequences may repeat.
+        seed: The same seed gives the same pairs; use the number of the epoch.
+        held_out: True draws from the tenth kept for testing, False from the rest.
         vocab_size: Number of ids, PAD, BOS and EOS (0, 1, 2) among them.
         shortest: The fewest symbols in a sequence.
         longest: The most symbols in a sequence.
@@ -49,7 +49,7 @@ def toy_pairs(
     Raises:
         ValueError: If ``task`` is unknown, a size is out of range, ``longest`` is less
             than ``shortest``, there are fewer symbols than ``longest``, or so few
-            sequences that none is held out, or none is not.
+            sequences that one of the two parts is empty.
     """
     require_one_of(TASKS, task=task)
     require_not_negative(count=count)

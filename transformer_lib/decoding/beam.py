@@ -1,4 +1,4 @@
-"""Beam search: several beginnings at a time, and the best translations found."""
+"""Beam search: several prefixes at a time, and the best translations found."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from transformer_lib.model import Transformer, inference
 
 
 class Hypothesis(NamedTuple):
-    """A translation that beam search has found, or is still writing.
+    """A translation that beam search has finished, or is still writing.
 
     Attributes:
         tokens: Its ids, without BOS and EOS.
@@ -21,7 +21,7 @@ class Hypothesis(NamedTuple):
             which is never written, has no share: the others sum to 1 without it.
         score: ``log_prob`` divided by the length penalty, which makes different lengths
             comparable.
-        ended: Whether EOS ends it. If not, it goes on, or was cut off at the limit.
+        ended: Whether EOS ends it. If not, it continues, or was cut off at the limit.
     """
 
     tokens: list[int]
@@ -45,7 +45,7 @@ def beam_search(
     use_cache: bool = True,
     on_step: OnStep | None = None,
 ) -> list[list[Hypothesis]]:
-    """Follow several beginnings at a time, and keep the best translations found.
+    """Extend several prefixes at a time, and keep the best translations found.
 
     Every step extends the hypotheses of a sentence by every token. Extensions by EOS
     are found if they are among the ``beam_size`` likeliest; the ``beam_size`` likeliest
@@ -86,7 +86,7 @@ def beam_search(
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """Compute what a log-probability is divided by: more for more tokens.
+    """Compute what a log-probability is divided by; it grows with the length.
 
     Source: Wu et al. (2016), section 7, equation 14.
     """
@@ -94,7 +94,7 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 class Extension(NamedTuple):
-    """A token more for the hypothesis in a row, and its log-probability with it."""
+    """One more token for the hypothesis in a row, and the new log-probability."""
 
     log_prob: float
     row: int
@@ -138,7 +138,7 @@ def _search(
     alpha: float,
     on_step: OnStep | None,
 ) -> list[list[Hypothesis]]:
-    """Extend, set aside what has ended, go on with the best of the rest."""
+    """Extend, set aside what has ended, and continue with the best of the rest."""
 
     def hypothesis(extension: Extension) -> Hypothesis:
         log_prob, row, token = extension

@@ -27,20 +27,20 @@ def greedy_decode(
     Args:
         model: A model with an encoder, or a ``FastDecoder`` of one.
         src: Source token ids, shape (B, S), padded with the model's ``pad_id``.
-        bos_id: The id that every translation begins with, another than PAD's.
+        bos_id: The id that every translation begins with; not the model's ``pad_id``.
         eos_id: The id that ends one.
-        max_len: The most tokens to write for a sentence, EOS included. Without it, as
-            many as the sentence has and 50 more, or the model's ``max_len`` if that is
-            less. A translation that is cut off there has exactly that many tokens; any
-            other has fewer, since EOS is left out.
-        use_cache: False computes the whole prefix anew for every token: the same
-            translations, slowly.
+        max_len: The most tokens to write for a sentence, EOS included. None allows 50
+            more than the sentence has, but never more than the model's ``max_len``. A
+            translation that is cut off has exactly that many tokens; any other has
+            fewer, since EOS is left out.
+        use_cache: False computes the whole prefix again for every token: the same
+            translations, more slowly.
 
     Returns:
         For each sentence the ids of its translation, without BOS and EOS.
 
     Raises:
-        ValueError: If ``max_len`` is below 1 or above the model's, ``bos_id`` is the
+        ValueError: If ``max_len`` is below 1 or above the model's, or ``bos_id`` is the
             model's ``pad_id``.
 
     Source: Vaswani et al. (2017), section 6.1, for the length.

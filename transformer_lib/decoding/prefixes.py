@@ -10,7 +10,7 @@ from transformer_lib.model import Transformer, padding_mask
 
 
 class Prefixes:
-    """What has been written so far, and what the model needs to go on.
+    """The tokens written so far, and what the model needs to continue.
 
     Args:
         model: A model with an encoder.
@@ -56,7 +56,7 @@ class Prefixes:
 
         Args:
             rows: Row numbers, shape (rows).
-            same_memory: True says that every row gets one of the same sentence.
+            same_memory: True if every row is replaced by one of the same sentence.
         """
         self.tokens = self.tokens[rows]
         if not same_memory:
@@ -82,7 +82,7 @@ def write_until_ended(
         choose: The rule: takes the scores of every row's next token, shape (rows,
             tgt_vocab_size), and returns a token for each row, shape (rows).
         eos_id: The id that ends a sentence.
-        limits: For each sentence the most tokens to write, EOS included.
+        limits: The most tokens to write for each sentence, EOS included.
 
     Returns:
         For each sentence the ids that were written, without BOS and EOS.

@@ -1,4 +1,4 @@
-"""Sampling: every token is drawn at random, the likelier the more often."""
+"""Sampling: every token is drawn at random, according to its probability."""
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ def sample(
     max_len: int | None = None,
     use_cache: bool = True,
 ) -> list[list[int]]:
-    """Draw every token at random, the likelier the more often.
+    """Draw every token at random, according to its probability.
 
     Args:
         model: A model with an encoder.
@@ -35,8 +35,8 @@ def sample(
         temperature: As for ``next_probabilities``.
         top_k: As for ``next_probabilities``.
         top_p: As for ``next_probabilities``.
-        generator: Where the random numbers come from, on the device of ``src``; torch's
-            own without it.
+        generator: Draws the random numbers, on the device of ``src``; None uses torch's
+            own.
         max_len: As for ``greedy_decode``.
         use_cache: As for ``greedy_decode``.
 
@@ -63,13 +63,13 @@ def next_probabilities(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Tensor:
-    """Turn scores into the probabilities that a token is drawn with.
+    """Turn scores into the probabilities with which tokens are drawn.
 
     Args:
         logits: Shape (rows, tgt_vocab_size).
-        temperature: In [1e-9, 1e9]. Below 1 favours the likely, above 1 the unlikely
-            tokens.
-        top_k: Keep only this many of the likeliest tokens, and their equals.
+        temperature: In [1e-9, 1e9]. Below 1 favours likely tokens, above 1 unlikely
+            ones.
+        top_k: Keep only this many of the likeliest tokens, and ties.
         top_p: Keep only the likeliest tokens that are needed to reach this share of the
             probability, in [1e-6, 1]; after ``top_k``.
 

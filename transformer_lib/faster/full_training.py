@@ -21,7 +21,6 @@ from transformer_lib.training import (
     Epoch,
     TrainingConfig,
     TrainingRun,
-    disagreement,
     label_smoothed_loss,
     train,
 )
@@ -263,3 +262,34 @@ class FullRun(TrainingRun):
         device = self.model.output.weight.device
         if device.type == "cuda" and "random cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random cuda"], device)
+
+
+def disagreement(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    r"""Add up how far apart two passes over the same tokens are, for R-Drop.
+
+    For a token that is the mean of two Kullback-Leibler divergences: of the second
+    pass's probabilities from the first's, and the other way round.
+
+    Args:
+        logits: A score for every token of the vocabulary, shape (2 * B, T, V): those of
+            one pass, then those of the other.
+        targets: The right token ids, shape (2 * B, T): the same twice.
+        pad_id: Positions with this target do not count.
+
+    Returns:
+        The sum over the real tokens of one pass, in nats, a scalar; 0 where both agree.
+
+    Raises:
+        ValueError: If the shapes do not fit, or the number of rows is odd.
+
+    Source: Liang et al. (2021), section 2.1.
+    """
+    if logits.shape[:-1] != targets.shape or len(targets) % 2:
+        raise ValueError(
+            "logits must have the shape of targets and one axis more, and an even "
+            f"number of rows, got {tuple(logits.shape)} and {tuple(targets.shape)}"
+        )
+    first, second = logits.log_softmax(dim=-1).chunk(2)  # (B, T, V), (B, T, V)
+    apart = (first.exp() - second.exp()) * (first - second)  # (B, T, V)
+    both = apart.sum(dim=-1) / 2  # (B, T)
+    return both.masked_fill(targets[: len(both)] == pad_id, 0.0).sum()

@@ -25,7 +25,7 @@ def scaled_dot_product_attention(
     Args:
         query: What each position looks for, shape (..., T, d_k).
         key: What each position offers, shape (..., S, d_k).
-        value: What each position hands over, shape (..., S, d_v).
+        value: What each position contributes, shape (..., S, d_v).
         mask: Boolean, broadcastable to (..., T, S); True = may attend. A query that may
             attend to nothing gets zeros. Hidden values must be finite: 0 * inf is nan.
         dropout: Share of the weights dropped on their way to the values, in [0, 1).
@@ -62,10 +62,10 @@ def fused_attention(
     mask: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Do the same in one fused kernel, which never stores the (T, S) weights.
+    """Attend in one fused kernel, which never stores the (T, S) weights.
 
     Args and Raises are those of ``scaled_dot_product_attention``. The scores of hidden
-    keys must be finite, too: the kernel adds minus infinity to them.
+    keys must also be finite, because the kernel adds minus infinity to them.
 
     Returns:
         The attended values, shape (..., T, d_v).
@@ -132,7 +132,7 @@ class MultiHeadAttention(nn.Module):
         num_heads: Number of heads H; each works on d_k = d_model / H features.
         bias: Whether the four projections add a bias.
         dropout: Share of the weights dropped while training, in [0, 1). Not in the
-            paper; it costs the fused kernel on a CPU.
+            paper; on a CPU it rules out the fused kernel.
 
     Attributes:
         attend: What every head computes with, ``fused_attention`` at first. It returns
@@ -181,10 +181,10 @@ class MultiHeadAttention(nn.Module):
         Args:
             query: Positions that ask, shape (B, T, d_model).
             key: Positions that are asked, shape (B, S, d_model).
-            value: What they hand over, shape (B, S, d_model).
+            value: What they contribute, shape (B, S, d_model).
             mask: Boolean, broadcastable to (B, H, T, S); True = may attend.
-            cache: The keys and values of earlier decoding steps, which are attended to
-                as well; S counts them.
+            cache: The keys and values of earlier decoding steps, which the query also
+                attends to; S includes them.
 
         Returns:
             Shape (B, T, d_model).

@@ -23,10 +23,10 @@ class KeysAndValues:
 
 
 class SelfAttentionCache(KeysAndValues):
-    """Keys and values of the target so far: one position more with every token.
+    """Keys and values of the target so far; each token adds one position.
 
-    This is allowed because the decoder is causal: what comes later changes neither the
-    keys nor the values of what came before.
+    They can be kept because the decoder is causal: later tokens change neither the keys
+    nor the values of earlier ones.
     """
 
     @property
@@ -78,8 +78,8 @@ class CrossAttentionCache(KeysAndValues):
 
         Args:
             project: Turns ``key`` and ``value`` into heads, shape (B, H, S, d_k) each.
-            key: The memory, shape (B, S, d_model); the same tensor with every token,
-                although only the first call reads it.
+            key: The memory, shape (B, S, d_model). Pass the same tensor with every
+                token, although only the first call reads it.
             value: The memory again.
 
         Returns:
@@ -92,7 +92,7 @@ class CrossAttentionCache(KeysAndValues):
         if self.memory is None:
             self.memory = key
             k, v = project(key, value)
-            # Read with every token: laying each head's keys side by side pays.
+            # Contiguous, because every later token reads them.
             self.k, self.v = k.contiguous(), v.contiguous()
         if key is not self.memory:
             raise ValueError(
@@ -124,8 +124,8 @@ class DecoderCache:
 
         Args:
             rows: Row numbers, shape (rows).
-            same_memory: True says that every row gets a row with the same memory as
-                before, so that what is kept of it can stay.
+            same_memory: True if every row is replaced by one with the same memory; the
+                cross-attention's keys and values then stay as they are.
         """
         for self_attention, cross_attention in self.layers:
             self_attention.select(rows)

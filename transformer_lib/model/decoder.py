@@ -49,7 +49,7 @@ class DecoderLayer(nn.Module):
         memory_mask: Tensor | None = None,
         cache: tuple[SelfAttentionCache, CrossAttentionCache] | None = None,
     ) -> Tensor:
-        """Let every position read its own past, then the source, then think.
+        """Attend to the target so far, then the source, then transform each position.
 
         Args:
             x: Target vectors, shape (B, T, d_model).
@@ -58,8 +58,8 @@ class DecoderLayer(nn.Module):
                 may attend.
             memory_mask: For the cross-attention: boolean, broadcastable to (B, H, T,
                 S).
-            cache: What earlier decoding steps left, for the self-attention and for the
-                cross-attention; then ``x`` is the newest position only.
+            cache: The caches of both attentions, filled by earlier decoding steps; then
+                ``x`` is the newest position only.
 
         Returns:
             Shape (B, T, d_model).
@@ -105,14 +105,14 @@ class Decoder(nn.Module):
             memory: The encoder's output, shape (B, S, d_model).
             mask: Boolean, broadcastable to (B, H, T, T); True = may attend.
             memory_mask: Boolean, broadcastable to (B, H, T, S); True = may attend.
-            cache: What earlier decoding steps left; then ``x`` is the newest position
+            cache: Filled by earlier decoding steps; then ``x`` is the newest position
                 only.
 
         Returns:
             Shape (B, T, d_model).
 
         Raises:
-            ValueError: If ``cache`` has another number of layers; the rest as a layer.
+            ValueError: If ``cache`` has another number of layers; else as the layers.
         """
         caches = [None] * len(self.layers) if cache is None else cache.layers
         for layer, kept in zip(self.layers, caches, strict=True):

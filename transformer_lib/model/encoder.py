@@ -33,7 +33,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = residual()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Let every position gather, then think.
+        """Attend to all positions, then transform each by itself.
 
         Args:
             x: Shape (B, S, d_model).

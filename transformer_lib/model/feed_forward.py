@@ -28,7 +28,7 @@ class FeedForward(nn.Module):
         d_ff: Inner width; four times ``d_model`` in the paper.
         dropout: Share of the inner features dropped while training, in [0, 1). Not in
             the paper.
-        activation: What becomes of each inner feature x. ``"relu"``, the paper's:
+        activation: Applied to each inner feature x. ``"relu"``, the paper's:
             max(0, x). ``"gelu"``: x times the share of a normal distribution that is
             below x; BERT's. ``"gelu_tanh"``: the same, approximated with tanh; GPT-2's.
             ``"silu"``, also called swish: x times sigmoid(x).
@@ -59,6 +59,6 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Treat every position alike and apart: (B, T, d_model) to (B, T, d_model)."""
+        """Apply it to each position by itself: (B, T, d_model) to (B, T, d_model)."""
         inner = self.activation(self.w_1(x))  # (B, T, d_ff)
         return self.w_2(self.dropout(inner))  # (B, T, d_model)

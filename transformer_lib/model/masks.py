@@ -17,7 +17,7 @@ def padding_mask(tokens: Tensor, pad_id: int) -> Tensor:
 
     Args:
         tokens: Token ids, shape (B, S).
-        pad_id: The id that fills short sentences up.
+        pad_id: The id that pads short sentences.
 
     Returns:
         Boolean, shape (B, 1, 1, S); True = may attend. One row serves every head and
@@ -53,9 +53,9 @@ def causal_mask(size: int, device: torch.device | None = None) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class CausalMask:
-    """The mask of a decoder's self-attention, said in words instead of (T, T) numbers.
+    """A decoder's self-attention mask, described instead of stored as (T, T) numbers.
 
-    Attention that is causal by itself needs no more; ``dense`` is for the rest.
+    Attention that is always causal needs only this; other attention calls ``dense``.
 
     Args:
         padding: Of ``padding_mask``, shape (B, 1, 1, T); True = may attend.
@@ -74,7 +74,7 @@ def to_four_axes(mask: Tensor) -> Tensor:
 
     Args:
         mask: Boolean, shape (T, S), (B, T, S), or already (B, H, T, S); an axis may be
-            of size 1. (B, S) is another thing: see ``from_key_padding_mask``.
+            of size 1. (B, S) means something else: see ``from_key_padding_mask``.
 
     Returns:
         The same mask, shape (1, 1, T, S), (B, 1, T, S) or (B, H, T, S).

@@ -1,4 +1,4 @@
-"""Positions: what tells the first word from the last, since attention does not."""
+"""Positions: they tell the first word from the last, which attention does not."""
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +65,7 @@ class PositionalEncoding(nn.Module):
 
     Args:
         d_model: Width of the vectors.
-        max_len: The longest sequence there are rows for.
+        max_len: The longest sequence; the table has as many rows.
         layout: A fixed table, ``"interleaved"`` or ``"concatenated"`` (see
             ``sinusoidal_table``), or ``"learned"``: parameters like any other.
 
@@ -91,7 +91,7 @@ class PositionalEncoding(nn.Module):
 
         Args:
             x: Shape (B, T, d_model).
-            start: The position of the first vector; above 0 where earlier ones are not
+            start: The position of the first vector; above 0 if earlier ones are not
                 passed again. ``start`` + T is at most ``max_len``.
 
         Returns:
@@ -102,7 +102,7 @@ class PositionalEncoding(nn.Module):
                 the table, or ``start`` is negative.
         """
         require_not_negative(start=start)
-        require_width(self.table.size(1), x=x)  # or a width of 1 would be spread
+        require_width(self.table.size(1), x=x)  # a width of 1 would broadcast
         end, max_len = start + x.size(1), self.table.size(0)
         if end > max_len:
             raise ValueError(

@@ -24,7 +24,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 
     Inside the ``with`` block each attention layer computes with the explicit function
     of the book instead of the fused kernel, behind the same projections, checks, mask
-    and dropout; another kind of attention with its own ``explicit``. Afterwards
+    and dropout; other kinds of attention use their own ``explicit``. Afterwards
     everything is as it was. Copies of the model that are made inside are not recorded.
 
         with record_attention(model) as maps:
@@ -37,14 +37,14 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     Yields:
         A dictionary that fills as the model runs: the layer's name in the model ("" for
         the model itself) to its weights in the latest pass, whichever thread ran it,
-        shape (B, H, T, S), detached. A layer that did not run has none, nor has one of
-        a subclass whose ``forward`` does not call ``attend``.
+        shape (B, H, T, S), detached. Layers that did not run are missing, and so are
+        layers of a subclass whose ``forward`` does not call ``attend``.
 
     Raises:
         TypeError: If ``model`` is not a module.
         RuntimeError: If a layer is being recorded already, in this thread or another.
-        ValueError: If the model has no ``MultiHeadAttention``, or one that attends in a
-            way without an explicit form.
+        ValueError: If the model has no ``MultiHeadAttention``, or one whose
+            attention has no explicit form.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a Module, got a {type(model).__name__}")
@@ -96,14 +96,14 @@ class _Recorder:
 
 
 def _explicit_form(attend: Callable[..., Tensor], where: str) -> Callable[..., tuple]:
-    """Find the function that returns the weights of an attention, too.
+    """Find the function that also returns an attention's weights.
 
     Args:
         attend: What a layer attends with.
         where: The layer's name, for the error.
 
     Raises:
-        ValueError: If it has none: its weights are never there, or nobody wrote it.
+        ValueError: If there is none.
     """
     if attend is fused_attention:
         return scaled_dot_product_attention

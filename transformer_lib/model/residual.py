@@ -1,4 +1,4 @@
-"""What stands around every sublayer: a residual connection, dropout and a norm."""
+"""What surrounds every sublayer: a residual connection, dropout and a norm."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from transformer_lib.checks import require_probability
 
 
 class Residual(nn.Module):
-    """Add what a sublayer found out to what was there, and normalise.
+    """Add a sublayer's output to its input, and normalise.
 
     Args:
         norm: Normalises vectors of width d_model, such as ``nn.LayerNorm(d_model)``.

@@ -21,18 +21,18 @@ from transformer_lib.model.residual import Residual
 class TransformerConfig:
     """What distinguishes one Transformer from another.
 
-    The defaults are the paper's base model, but for the tables: they are apart until
-    shared and tied, since that needs one vocabulary. ``base`` shares and ties them.
+    The defaults are those of the paper's base model, except that the embedding tables
+    are separate: sharing them needs one vocabulary. ``base`` shares and ties them.
 
     Args:
         src_vocab_size: Tokens of the source's vocabulary.
         tgt_vocab_size: Tokens of the target's vocabulary.
-        pad_id: The id that fills short sentences up, in both languages.
+        pad_id: The id that pads short sentences, in both languages.
         d_model: Width of the vectors between the layers.
         num_heads: Number of attention heads.
         d_ff: Inner width of the feed-forward networks.
         num_layers: Layers of the encoder, and of the decoder.
-        dropout: Share dropped of the embeddings and of what each sublayer adds.
+        dropout: Share of the embeddings and of each sublayer's output that is dropped.
         attention_dropout: Share of the attention weights dropped; slow on a CPU.
         feed_forward_dropout: Share of the feed-forward networks' inner features
             dropped.
@@ -46,11 +46,12 @@ class TransformerConfig:
             ``"learned"`` (see ``PositionalEncoding``).
         max_len: The longest sequence, in tokens.
         share_embeddings: One table for source and target.
-        tie_output: Use the target's table as the output projection, too.
+        tie_output: Also use the target's table as the output projection.
 
     Raises:
         ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative, or
-            tables of different sizes are to be shared. The parts check the rest.
+            ``share_embeddings`` is asked of different vocabularies. The parts check the
+            rest.
     """
 
     src_vocab_size: int
@@ -98,7 +99,7 @@ class TransformerConfig:
 
     @classmethod
     def tensor2tensor(cls, vocab_size: int = 37_000, **changes: Any) -> Self:
-        """Describe the base model as tensor2tensor came to build it.
+        """Describe the base model as tensor2tensor builds it.
 
         Pre-norm, attention without bias, eps 1e-6, sines then cosines. It also drops a
         tenth of the attention weights and of the inner features, which is slow on a
@@ -124,7 +125,7 @@ class TransformerParts(nn.Module):
         config: Sizes and choices.
 
     Attributes:
-        config_type: The class of configs that it understands.
+        config_type: The class of configs that it accepts.
 
     Raises:
         TypeError: If ``config`` is of another class, some of whose choices would be
@@ -145,7 +146,7 @@ class TransformerParts(nn.Module):
         return TokenEmbedding(vocab_size, self.config.d_model, self.config.pad_id)
 
     def make_positions(self) -> PositionalEncoding:
-        """Make what tells an embedded token where it stands."""
+        """Make the module that adds positions."""
         config = self.config
         return PositionalEncoding(config.d_model, config.max_len, config.positions)
 
@@ -170,7 +171,7 @@ class TransformerParts(nn.Module):
         return DecoderLayer(*attentions, self.make_feed_forward(), self.make_residual)
 
     def make_attention(self) -> MultiHeadAttention:
-        """Make one attention, whatever it will read."""
+        """Make one attention, for self- or cross-attention."""
         return MultiHeadAttention(
             self.config.d_model,
             self.config.num_heads,
@@ -200,7 +201,7 @@ class TransformerParts(nn.Module):
         return nn.LayerNorm(self.config.d_model, eps=self.config.norm_eps)
 
     def make_final_norm(self) -> nn.Module | None:
-        """Make the norm that ends a stack of pre-norm layers, which leave it a sum."""
+        """Make the norm after a pre-norm stack; a post-norm stack needs none."""
         return self.make_norm() if self.config.norm_first else None
 
     def initialise(self) -> None:
@@ -269,7 +270,7 @@ class Transformer(TransformerParts):
         return self.decode(tgt, self.encode(src), memory_mask)  # (B, T, tgt_vocab_size)
 
     def encode(self, src: Tensor) -> Tensor:
-        """Read the source, once, for every decoding step to come.
+        """Encode the source, once for all decoding steps.
 
         Args:
             src: Source token ids, shape (B, S).
@@ -296,15 +297,15 @@ class Transformer(TransformerParts):
             tgt: Target token ids, shape (B, T).
             memory: What ``encode`` returned, shape (B, S, d_model).
             memory_mask: The source's padding mask, shape (B, 1, 1, S).
-            cache: What earlier calls left. Then ``tgt`` is the newest token of each
-                sentence, shape (B, 1), which is never padding, and sees all before it.
+            cache: Filled by earlier calls. Then ``tgt`` is the newest token of each
+                sentence, shape (B, 1), never padding, and sees all tokens before it.
 
         Returns:
             Logits, shape (B, T, tgt_vocab_size).
 
         Raises:
             ValueError: If ``tgt`` has more than one token with a ``cache``, or the
-                cache was filled from another memory; the rest as ``forward``.
+                cache was filled from another memory; otherwise as ``forward``.
         """
         start = 0 if cache is None else cache.length
         x = self.tgt_positions(self.tgt_embedding(tgt), start)  # (B, T, d_model)

@@ -12,7 +12,7 @@ from transformer_lib.training.checkpoint import (
     save_tensors,
 )
 from transformer_lib.training.loop import evaluate, train
-from transformer_lib.training.loss import disagreement, label_smoothed_loss
+from transformer_lib.training.loss import label_smoothed_loss
 from transformer_lib.training.run import Epoch, TrainingConfig, TrainingRun
 from transformer_lib.training.schedule import cooldown_factor, warmup_rate
 from transformer_lib.training.step import train_step
@@ -24,7 +24,6 @@ __all__ = [
     "average_weights",
     "build_transformer",
     "cooldown_factor",
-    "disagreement",
     "evaluate",
     "label_smoothed_loss",
     "load_model",

@@ -1,4 +1,4 @@
-"""Weights on disk: one file, whole or not there at all, and never a pickle."""
+"""Checkpoints: weights in one file, written whole or not at all, never a pickle."""
 
 import hashlib
 import json
@@ -17,14 +17,14 @@ from transformer_lib.model import Transformer, TransformerConfig
 
 MOST_IN_TABLES = 2**26  # numbers that are computed and not read, such as sines
 HEADER = "__metadata__"  # safetensors' own name for what a file says
-# What reading something else than was written may raise, besides ValueError.
+# What reading anything but a checkpoint may raise, besides ValueError.
 UNREADABLE = (TypeError, LookupError, AttributeError, RuntimeError, OverflowError)
 
 
 def save_tensors(
     path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, object]
 ) -> None:
-    """Write named tensors, and what there is to say about them, into one file.
+    """Write named tensors, and a description of them, into one file.
 
     The file also holds the SHA-256 of both. Equal input gives an identical file.
 
@@ -32,12 +32,12 @@ def save_tensors(
         path: A ``safetensors`` file, replaced if it is there.
         tensors: Any shapes, any dtypes that safetensors has. A tensor with two names
             is written twice.
-        about: What JSON can hold.
+        about: The description; anything that JSON can hold.
 
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
-        TypeError: If JSON cannot hold what ``about`` says.
-        ValueError: If a tensor is named ``__metadata__``, which part of every file is.
+        TypeError: If JSON cannot hold ``about``.
+        ValueError: If a tensor is named ``__metadata__``, as a part of every file is.
     """
     if HEADER in tensors:
         raise ValueError(f"tensors must have other names than {HEADER}, got {HEADER}")
@@ -59,12 +59,12 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]
         path: A ``safetensors`` file.
 
     Returns:
-        The tensors by name, sorted, on the CPU, and what was said about them.
+        The tensors by name, sorted, on the CPU, and the description.
 
     Raises:
         FileNotFoundError: If there is no such file.
         OSError: If it cannot be read.
-        ValueError: If the file is cut off, altered or something else, such as a pipe.
+        ValueError: If the file is cut off, altered or not a checkpoint.
     """
     content = read_file(path)
     try:
@@ -88,7 +88,7 @@ def _parts(content: bytes) -> tuple[dict[str, object], memoryview]:
 
 
 def _sha256(about: object, content: bytes) -> str:
-    """Compute the SHA-256 of a file's tensors and of what is said about them."""
+    """Compute the SHA-256 of a file's tensors and of their description."""
     header, numbers = _parts(content)
     header.pop(HEADER, None)
     total = hashlib.sha256(json.dumps([about, header]).encode())
@@ -105,11 +105,11 @@ def save_model(path: str | Path, model: Transformer, **about: object) -> None:
         path: A ``safetensors`` file, replaced if it is there.
         model: Its weights are written in the dtype they have.
         **about: What else to keep, as JSON; ``load_tensors`` returns it. The model
-            brings its own ``config``.
+            adds its own ``config``.
 
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
-        TypeError: If JSON cannot hold what ``about`` says.
+        TypeError: If JSON cannot hold ``about``.
         ValueError: If ``about`` has a ``config``; or as ``require_own_config``, because
             nobody could load the file.
     """
@@ -166,7 +166,7 @@ def load_weights(
     Args:
         model: Left as it was unless all weights fit.
         weights: By the names of ``named_parameters``.
-        source: Where they come from, for the error.
+        source: Where the tensors come from, for the error.
 
     Raises:
         ValueError: If a name is missing or unknown, a shape differs, or a tensor is
@@ -201,7 +201,7 @@ def require_own_config(model: Transformer) -> None:
 def _without_memory(
     build: Callable[[], Transformer], num_layers: int, weights: Mapping[str, Tensor]
 ) -> Transformer:
-    """Build a model of shapes alone: a small file must not claim a large model.
+    """Build a model without memory: a small file must not claim a large model.
 
     Raises:
         ValueError: If there are more layers than weights, or if tables such as the
@@ -236,7 +236,7 @@ def require_fit(
     Args:
         parameters: Of a model, by name.
         tensors: What must fit them, by name.
-        source: Where they come from, for the error.
+        source: Where the tensors come from, for the error.
         to: What they must fit, for the error.
 
     Raises:
@@ -265,7 +265,7 @@ def require_fit(
 def average_weights(
     checkpoints: Sequence[Mapping[str, Tensor]],
 ) -> dict[str, Tensor]:
-    """Take the mean of each weight over several moments of one training run.
+    """Average each weight over several checkpoints of one training run.
 
     Args:
         checkpoints: Weights by name, the same names and shapes in each.

@@ -22,7 +22,7 @@ def evaluate(model: Transformer, batches: Iterable[Batch]) -> tuple[float, float
     Dropout is off. The masks are those of training.
 
     Args:
-        model: It is left in the mode that it was in.
+        model: Left in the mode that it was in.
         batches: At least one.
 
     Returns:
@@ -64,14 +64,14 @@ def train(
     With a ``folder``, each epoch ends by writing all that the next one needs to
     ``training.safetensors``, and a table of the epochs so far to ``log.csv``. The same
     call then continues from there: on a CPU, a run that was stopped reaches the same
-    losses and weights as one that was not. It may ask for more epochs than before, or
-    for another patience or cooldown, but for nothing else.
+    losses and weights as one that was not. It may change the number of epochs, the
+    patience and the cooldown, but nothing else.
 
     Args:
-        model: It stays on its device. Frozen parameters (``requires_grad`` is False)
+        model: Stays on its device. Frozen parameters (``requires_grad`` is False)
             are not changed.
-        batches: Returns the batches of an epoch, given its number from 1: the same ones
-            in every call.
+        batches: Returns the batches of an epoch, given its number from 1; the same
+            number gives the same batches.
         validation: Batches to measure after each epoch, without dropout and gradients;
             at least one.
         config: How to train.

@@ -10,14 +10,14 @@ def label_smoothed_loss(
 ) -> Tensor:
     r"""Add up the cross-entropy of every real token against a smoothed answer.
 
-    The answer gives the right token 1 - smoothing, and shares the rest out evenly over
-    the whole vocabulary, the right token included, as torch does.
+    The answer gives the right token 1 - smoothing, and spreads the rest evenly over the
+    whole vocabulary, including the right token, as torch does.
 
     Args:
         logits: A score for every token of the vocabulary, shape (B, T, V).
         targets: The right token ids, shape (B, T).
-        pad_id: Targets with this id cost nothing.
-        smoothing: What is shared out, in [0, 1); 0 is the plain cross-entropy.
+        pad_id: Targets with this id do not count.
+        smoothing: The share that is spread, in [0, 1); 0 is the plain cross-entropy.
 
     Returns:
         The sum over all real tokens, in nats, a scalar. Divide by their number for the
@@ -40,34 +40,3 @@ def label_smoothed_loss(
     if smoothing > 0:  # 0 times the -inf of a banned token would be nan
         losses = losses - smoothing * log_probs.mean(dim=-1)  # (B, T)
     return losses.masked_fill(targets == pad_id, 0.0).sum()
-
-
-def disagreement(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
-    r"""Add up how far apart two passes over the same tokens are, for R-Drop.
-
-    For a token that is the mean of two Kullback-Leibler divergences: of the second
-    pass's probabilities from the first's, and the other way round.
-
-    Args:
-        logits: A score for every token of the vocabulary, shape (2 * B, T, V): those of
-            one pass, then those of the other.
-        targets: The right token ids, shape (2 * B, T): the same twice.
-        pad_id: Positions with this target cost nothing.
-
-    Returns:
-        The sum over the real tokens of one pass, in nats, a scalar; 0 where both agree.
-
-    Raises:
-        ValueError: If the shapes do not fit, or the number of rows is odd.
-
-    Source: Liang et al. (2021), section 2.1.
-    """
-    if logits.shape[:-1] != targets.shape or len(targets) % 2:
-        raise ValueError(
-            "logits must have the shape of targets and one axis more, and an even "
-            f"number of rows, got {tuple(logits.shape)} and {tuple(targets.shape)}"
-        )
-    first, second = logits.log_softmax(dim=-1).chunk(2)  # (B, T, V), (B, T, V)
-    apart = (first.exp() - second.exp()) * (first - second)  # (B, T, V)
-    both = apart.sum(dim=-1) / 2  # (B, T)
-    return both.masked_fill(targets[: len(both)] == pad_id, 0.0).sum()

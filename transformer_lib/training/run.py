@@ -1,4 +1,4 @@
-"""A training run: how to train, what was reached, and how it goes on when stopped."""
+"""A training run: its settings, its history, and how it resumes after a stop."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,17 +32,17 @@ class TrainingConfig:
     """How to train.
 
     Args:
-        epochs: How often to go through the data, at most.
+        epochs: The most passes through the data.
         warmup_steps: The update with the highest learning rate.
         factor: Multiplies the paper's learning rate.
-        smoothing: Share of each answer that label smoothing gives away.
-        max_norm: Longer gradients are shortened to this length.
+        smoothing: Share of each answer that label smoothing spreads.
+        max_norm: Larger gradients are scaled down to this norm.
         average: How many of the last epochs' weights are averaged at the end.
         patience: Stop after this many epochs without a lower validation loss; None
             never stops early.
-        cooldown: Over how many of the last epochs the learning rate falls to nearly
-            nothing, in equal steps; 0 leaves it to the paper's formula.
-        seed: Where torch's random numbers begin, which dropout draws.
+        cooldown: Over how many of the last epochs the learning rate falls to nearly 0,
+            in equal steps; 0 keeps the paper's formula.
+        seed: Seeds torch's random numbers, which dropout draws.
 
     Raises:
         ValueError: If a choice is out of its range.
@@ -75,10 +75,10 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass through the data came to.
+    """The result of one pass through the data.
 
     Args:
-        epoch: Which pass; the first is 1.
+        epoch: The number of the pass; the first is 1.
         step: Updates so far.
         rate: The learning rate of the last update.
         loss: Mean smoothed loss of a training token, in nats, dropout on.
@@ -100,13 +100,13 @@ class Epoch:
 
 
 class TrainingRun:
-    """The state of a training run: all that the next epoch needs.
+    """The state of a training run: everything that the next epoch needs.
 
-    If the ``folder`` already holds a run, this is that run, restored to the end of its
-    last epoch: the model's weights, Adam's means, torch's random state.
+    If the ``folder`` already holds a run, it is restored to the end of its last epoch:
+    the model's weights, Adam's moments, torch's random state.
 
     Args:
-        model: It stays on its device. Frozen parameters (``requires_grad`` is False)
+        model: Stays on its device. Frozen parameters (``requires_grad`` is False)
             are not changed.
         config: How to train.
         folder: Where to keep the run; None keeps nothing.
@@ -148,7 +148,7 @@ class TrainingRun:
             )
 
     def is_over(self) -> bool:
-        """Say whether all epochs are done, or patience is at its end.
+        """Return whether all epochs are done or patience has run out.
 
         That is when the lowest validation loss is ``patience`` epochs old.
         """
@@ -184,7 +184,7 @@ class TrainingRun:
         load_weights(self.model, weights, source="the average")
 
     def _state(self) -> tuple[dict, dict]:
-        """Gather the tensors that the next epoch needs, and the rest beside them."""
+        """Gather the tensors that the next epoch needs, and everything else."""
         tensors = {"random": torch.get_rng_state()}
         for name, parameter in self.model.named_parameters():
             tensors[f"weights/{name}"] = parameter
@@ -202,7 +202,7 @@ class TrainingRun:
         return tensors, about
 
     def _resume(self, path: Path) -> None:
-        """Read the state, unless it is damaged or that of another run."""
+        """Read the state, unless it is damaged or belongs to another run."""
         tensors, about = load_tensors(path)
         if not about.keys() >= {"model", "training", "history"}:
             raise ValueError(f"{path} holds no training run, but {sorted(about)}")
@@ -238,7 +238,7 @@ class TrainingRun:
 def _require_same(
     name: str, given: dict[str, object], found: dict[str, object], path: Path
 ) -> None:
-    """Raise ``ValueError`` if a choice differs that a resumed run may not change."""
+    """Raise ``ValueError`` if a setting differs that a resumed run must keep."""
     for key in sorted((given.keys() | found.keys()) - HOW_IT_ENDS):
         if given.get(key) != found.get(key):
             raise ValueError(

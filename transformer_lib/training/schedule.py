@@ -9,10 +9,10 @@ def warmup_rate(
     """Rise in a straight line for ``warmup_steps``, then fall as 1 / sqrt(step).
 
     Args:
-        step: Which update of the weights this is; the first is 1.
+        step: The number of the update; the first is 1.
         d_model: Width of the model: wider models take smaller steps.
         warmup_steps: The update with the highest rate.
-        factor: Multiplies every rate; the paper's is 1.
+        factor: Multiplies every rate; 1 in the paper.
 
     Returns:
         The learning rate. At most factor / sqrt(d_model * warmup_steps).
@@ -28,12 +28,12 @@ def warmup_rate(
 
 
 def cooldown_factor(epoch: int, epochs: int, cooldown: int) -> float:
-    """Fall in equal steps over the last epochs, as smaller steps find a lower place.
+    """Fall in equal steps over the last epochs: smaller steps reach a lower loss.
 
     Args:
-        epoch: Which pass through the data this is; the first is 1.
-        epochs: How many there will be.
-        cooldown: How many of the last ones learn more slowly; 0 for none.
+        epoch: The number of the pass through the data; the first is 1.
+        epochs: How many there are in total.
+        cooldown: How many of the last epochs learn more slowly; 0 for none.
 
     Returns:
         What to multiply the learning rate by: 1 before the cooldown, in its last epoch

@@ -20,11 +20,11 @@ def train_step(
     """Update the weights once.
 
     Args:
-        model: It is put into training mode.
+        model: Put into training mode.
         optimizer: Of the model's parameters.
         batch: The sentences to learn from.
         rate: The learning rate.
-        config: Gives the smoothing and the longest gradient.
+        config: Gives the smoothing and the largest gradient norm.
 
     Returns:
         The smoothed loss of all target tokens together, in nats, and the number of

@@ -1,0 +1,120 @@
+"""Every command that the book quotes exists and takes the options it is quoted with."""
+
+import argparse
+import json
+import re
+import runpy
+import shlex
+import sys
+from importlib.util import find_spec
+
+import pytest
+from book_files import BOOK, NOTEBOOKS, ROOT
+
+from transformer_lib.translation import options
+
+RUNS = re.compile(
+    r"(?:-m (?P<module>transformer_lib\.\w+)|"
+    r"(?P<script>(?:experiments|benchmarks|scripts)/\w+\.py))(?P<arguments>[^`\n]*)"
+)
+MAKE = re.compile(r"(?:^|[`\n]) *make ([a-z]+)\b")
+SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)([^`]+)\1(?!`)")
+BLOCK = re.compile(r"```[a-z]*\n(.*?)```", re.DOTALL)
+
+
+def texts():
+    """Read what quotes commands: pages, notebooks, cards, records and docstrings."""
+    for path in [*ROOT.glob("*.md"), *BOOK.glob("*.md"), *ROOT.glob("*/*/README.md")]:
+        yield path.name, path.read_text("utf-8")
+    for folder in ("experiments", "benchmarks"):
+        for path in [*(ROOT / folder).glob("*.py"), ROOT / folder / "README.md"]:
+            text = path.read_text("utf-8")
+            yield path.name, text.split('"""')[1] if path.suffix == ".py" else text
+    for path in NOTEBOOKS:
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            yield path.name, "".join(cell["source"])
+    for path in ROOT.glob("models/*/run.json"):
+        yield path.name, f"`{json.loads(path.read_text('utf-8'))['command']}`"
+
+
+def quoted():
+    """List module or script, and arguments; and the targets of make."""
+    commands, targets = set(), set()
+    for _, text in texts():
+        text = re.sub(r" *\\\n\s*", " ", text)
+        text = SPAN.sub(lambda span: span[0].replace("\n", " "), text)
+        for found in RUNS.finditer(text):
+            commands.add((found["module"] or found["script"], found["arguments"]))
+        code = "\n".join(BLOCK.findall(text))
+        targets |= set(MAKE.findall(code)) | set(re.findall(r"`make ([a-z]+)\b", text))
+    return sorted(commands), sorted(targets)
+
+
+COMMANDS, TARGETS = quoted()
+
+
+class Parsed(Exception):
+    """The arguments are right; the script need not go on."""
+
+
+def parse(name, arguments, monkeypatch):
+    """Parse arguments as the command would, without doing its work."""
+    words = shlex.split(arguments.rstrip(".)"), comments=True)
+    if name.startswith("transformer_lib."):
+        assert find_spec(f"{name}.__main__"), f"{name} is no program"
+    else:
+        assert (ROOT / name).is_file(), f"there is no {name}"
+    if not words:  # only its name
+        return
+    if name == "transformer_lib.translation":
+        if "--help" not in words:  # which ends the program
+            options.parser().parse_args(words)
+        return
+    path = ROOT / name
+    source = path.read_text("utf-8")
+    if "argparse" not in source:
+        assert "sys.argv" in source, f"{name} takes no arguments"
+        return
+    original = argparse.ArgumentParser.parse_args
+
+    def parse_args(self, *given):
+        original(self, *given)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
+    monkeypatch.setattr(sys, "argv", [name, *words])
+    monkeypatch.syspath_prepend(path.parent)
+    with pytest.raises(Parsed):
+        runpy.run_path(str(path), run_name="__main__")
+
+
+@pytest.mark.parametrize(("name", "arguments"), COMMANDS)
+def test_a_quoted_command_parses(name, arguments, monkeypatch):
+    parse(name, arguments, monkeypatch)
+
+
+def test_commands_are_found_in_every_kind_of_text():
+    assert len(COMMANDS) > 40
+    assert {name for name, _ in COMMANDS} > {
+        "transformer_lib.translation",
+        "experiments/ablations.py",
+        "benchmarks/decoding.py",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("transformer_lib.translation", " train --epoks 3"),
+        ("experiments/quantization.py", " everything"),
+        ("experiments/no_such_thing.py", ""),
+    ],
+)
+def test_a_command_that_is_not_one_is_found(name, arguments, monkeypatch):
+    with pytest.raises((SystemExit, AssertionError)):
+        parse(name, arguments, monkeypatch)
+
+
+def test_make_has_every_target_that_is_quoted():
+    rules = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    assert {"book", "test", "lab"} <= set(TARGETS) <= set(rules)
