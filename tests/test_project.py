@@ -1,11 +1,13 @@
 """The project's own promises: exact pins, and nothing of one person's computer."""
 
 import ast
+import io
 import re
 import signal
 import subprocess
 import sys
 import tomllib
+from tokenize import COMMENT, DEDENT, ENDMARKER, INDENT, NEWLINE, NL, generate_tokens
 
 import pytest
 from book_files import BOOK, NOTEBOOKS, ROOT
@@ -184,6 +186,33 @@ def test_no_file_names_a_folder_of_one_computer():
 def test_a_folder_of_one_computer_is_noticed(text):
     assert MACHINE.search(text)
     assert not MACHINE.search("https://example.org/home/page")
+
+
+def code_lines(text):
+    """Count the lines that hold code: no blank lines, comments or docstrings."""
+    ends = {NEWLINE, NL, COMMENT, INDENT, DEDENT, ENDMARKER}
+    lines = set()
+    for token in generate_tokens(io.StringIO(text).readline):
+        if token.type not in ends:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines -= set(range(node.lineno, node.end_lineno + 1))
+    return len(lines)
+
+
+def test_lines_of_code_are_counted():
+    text = '"""Doc\nstring."""\n# note\n\nx = (1,\n  2)  # two\ndef f():\n    "Doc"\n'
+    assert code_lines(text) == 3
+
+
+@pytest.mark.parametrize("page", ["README.md", "book/api.md"])
+def test_the_size_of_the_core_is_as_stated(page):
+    paths = (ROOT / "transformer_lib/model").glob("[!_]*.py")
+    sizes = [code_lines(path.read_text("utf-8")) for path in paths]
+    said = " ".join((ROOT / page).read_text("utf-8").split())
+    assert len(sizes) == 12
+    assert re.search(rf"Twelve modules .* {sum(sizes)} lines of code", said), sum(sizes)
 
 
 # -- What imports what -----------------------------------------------------------------
