@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -19,6 +20,10 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn, JupyterCacheAbstract
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "_ext"))
+
+from plain import upgrade
 
 RUNS_ALONE = re.compile(r"perf_counter|thread_time|process_time|bookkit\.workers")
 CELL_TIMEOUT = 600  # seconds
@@ -134,7 +139,8 @@ def find_jobs(
     """Find the notebooks that are not in the cache."""
     for path in sorted((root / "book").glob("*.ipynb")):
         try:
-            notebook = nbformat.read(path, as_version=4)
+            source = upgrade(path.read_text("utf-8"), path.parent)
+            notebook = nbformat.reads(source, as_version=4)
         except Exception as error:
             raise ExecutionFailed(f"book/{path.name} cannot be read: {error}") from None
         try:

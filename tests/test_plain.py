@@ -1,74 +1,194 @@
+"""Notebooks are plain Markdown, which reads well in JupyterLab and elsewhere."""
+
+import json
+import re
+
+import lxml.html
+import plain
 import pytest
-import torch
-from torch import nn
+from book_files import BOOK, HTML, NOTEBOOKS, code_cells, read_notebook, source
 
-from transformer_lib.faster.plain import require_plain, unknown_part
-from transformer_lib.model import MultiHeadAttention
+RAW = {
+    "role": re.compile(r"\{[a-z][a-z:]*\}`"),
+    "directive": re.compile(r"^\s*(?::::+|```+|~~~+)\s*\{", re.MULTILINE),
+    "label": re.compile(r"^\([\w-]+\)=\s*$", re.MULTILINE),
+    "substitution": re.compile(r"\{\{"),
+    "comment": re.compile(r"^(?:%|\+\+\+)", re.MULTILINE),
+}
+HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 
-KNOWN = {nn.Linear, nn.Sequential, MultiHeadAttention}
 
-
-class Wider(nn.Linear):
-    pass
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def path(request):
+    return request.param
 
 
 @pytest.fixture
-def model():
-    return nn.Sequential(nn.Linear(4, 4), MultiHeadAttention(4, 2))
+def notebook(path):
+    return read_notebook(path)
 
 
-def test_a_model_of_known_classes_is_plain(model):
-    assert unknown_part(model.named_modules(), KNOWN) is None
-    require_plain(model.named_modules(), KNOWN)
+def markdown(notebook):
+    cells = notebook["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "markdown"]
 
 
-def test_modules_that_are_not_listed_are_not_looked_at(model):
-    model[0].register_forward_hook(print)
-    assert unknown_part(model[1].named_modules(), KNOWN) is None
+def raw_markup(text):
+    """Name the markup in a text that only the pages understand."""
+    return [name for name, pattern in RAW.items() if pattern.search(text)]
 
 
-def otherwise_made(model):
-    model[0] = Wider(4, 4)
-
-
-def hooked(model):
-    model[1].w_q.register_forward_hook(print)
-
-
-def hooked_before(model):
-    model[1].w_q.register_forward_pre_hook(print)
-
-
-def with_a_method(model):
-    model[0].forward = torch.relu
-
-
-def attending_otherwise(model):
-    model[1].attend = max
-
-
-def hooked_itself(model):
-    model.register_forward_hook(print)
+def test_a_notebook_has_no_markup_that_only_the_pages_understand(notebook):
+    found = {cell["id"]: raw_markup(source(cell)) for cell in markdown(notebook)}
+    assert {identifier: names for identifier, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("text", "name"),
     [
-        (otherwise_made, "a Wider as 0"),
-        (hooked, "a hook at 1.w_q"),
-        (hooked_before, "a hook at 1.w_q"),
-        (with_a_method, "a forward of its own at 0"),
-        (attending_otherwise, "another attention at 1"),
-        (hooked_itself, "a hook at the model"),
+        ("a {term}`key`", "role"),
+        ("see {cite:t}`vaswani2017`", "role"),
+        ("```{note}\nx\n```", "directive"),
+        (":::{warning}\nx\n:::", "directive"),
+        ("(ch-masks)=\n# Masks", "label"),
+        ("by {{ author }}", "substitution"),
+        ("% hidden", "comment"),
     ],
 )
-def test_what_is_unknown_is_named_and_refused(model, change, named):
-    change(model)
-    assert unknown_part(model.named_modules(), KNOWN) == named
-    with pytest.raises(ValueError, match=f"only what is known here, got {named}$"):
-        require_plain(model.named_modules(), KNOWN)
+def test_such_markup_is_found(text, name):
+    assert raw_markup(text) == [name]
 
 
-def test_the_model_itself_must_be_of_a_known_class(model):
-    found = unknown_part(model.named_modules(), KNOWN - {nn.Sequential})
-    assert found == "a Sequential as the model"
+def test_what_a_page_hides_is_hidden_in_jupyterlab(notebook):
+    for cell in code_cells(notebook):
+        on_page = bool(HIDDEN & set(cell["metadata"].get("tags", [])))
+        in_lab = cell["metadata"].get("jupyter", {}).get("source_hidden", False)
+        assert in_lab == on_page, cell["id"]
+
+
+def test_the_first_cell_says_where_the_library_and_the_models_are(notebook):
+    first = source(notebook["cells"][0])
+    assert "\n\n**Run** `make lab` in the book's folder" in first
+
+
+def test_a_figure_has_its_caption_in_the_cell_below(notebook):
+    cells = notebook["cells"]
+    for cell, below in zip(cells, [*cells[1:], {}], strict=True):
+        figure = cell["metadata"].get("mystnb", {}).get("figure")
+        is_caption = bool(below) and plain.CAPTION.match(source(below)) is not None
+        assert (figure is not None) == is_caption, cell["id"]
+        if figure:
+            assert below["id"] == f"{figure['name']}-caption"
+
+
+# -- What the pages make of it ---------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("book")
+    glossary = "(page-glossary)=\n# Glossary\n\n```{glossary}\nkey\n  A word.\n\n"
+    glossary += "weights (attention)\n  Numbers.\n```\n"
+    (folder / "glossary.md").write_text(glossary)
+    cell = {"metadata": {"label": "ch-masks"}}
+    (folder / "05_masks.ipynb").write_text(json.dumps({"cells": [cell]}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the [keys](glossary.md#key) of", "the {term}`keys <key>` of"),
+        (
+            "[weights](glossary.md#weights-attention)",
+            "{term}`weights <weights (attention)>`",
+        ),
+        ("[nothing](glossary.md#no-term)", "{term}`nothing <no-term>`"),
+        ("[Vaswani et al. (2017)](bibliography.md#v2017)", "{cite:t}`v2017`"),
+        (
+            "so ([A, 2017](bibliography.md#a2017); [B, 2018](bibliography.md#b2018)).",
+            "so {cite:p}`a2017,b2018`.",
+        ),
+        ("([Fig. 5.1](#fig-x))", "({numref}`fig-x`)"),
+        ("[Fig. 5.1](05_masks.ipynb#fig-x)", "{numref}`fig-x`"),
+        ("[chapter 5](05_masks.ipynb)", "{ref}`chapter 5 <ch-masks>`"),
+        ("[a table](05_masks.ipynb#table)", "{ref}`a table <table>`"),
+        ("[glossary](glossary.md)", "{ref}`glossary <page-glossary>`"),
+        (
+            "a\n\n> **Note.** One\n> two.\n>\n> Three.\n\nb",
+            "a\n\n```{note}\nOne\ntwo.\n\nThree.\n```\n\nb",
+        ),
+        ("> A quotation.", "> A quotation."),
+        ("[here](https://example.org/a#fig-x)", "[here](https://example.org/a#fig-x)"),
+        ("`x[i](j)` and ![a](b.svg)", "`x[i](j)` and ![a](b.svg)"),
+        ("[gone](99_nowhere.ipynb)", "[gone](99_nowhere.ipynb)"),
+    ],
+)
+def test_a_plain_link_becomes_the_reference_that_it_means(text, expected, folder):
+    assert plain.upgrade_text(text, folder) == expected
+
+
+def test_labels_and_captions_go_where_the_pages_look_for_them(folder):
+    figure = {"mystnb": {"figure": {"name": "fig-x"}}}
+    cells = [
+        {"cell_type": "markdown", "metadata": {"label": "ch-a"}, "source": ["# A"]},
+        {"cell_type": "code", "metadata": figure, "source": ["1"]},
+        {
+            "cell_type": "markdown",
+            "metadata": {},
+            "source": ["**Fig. 1.2.** One\n", "x"],
+        },
+        {"cell_type": "markdown", "metadata": {}, "source": ["**Fig. 1.2.** Two"]},
+    ]
+    found = json.loads(plain.upgrade(json.dumps({"cells": cells}), folder))["cells"]
+    assert found[0]["source"] == "(ch-a)=\n# A"
+    assert found[1]["metadata"]["mystnb"]["figure"]["caption"] == "One\nx"
+    assert [cell["cell_type"] for cell in found] == ["markdown", "code", "markdown"]
+
+
+# -- Numbers that a notebook writes out ------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """The numbers of all figures, from the pages."""
+    found = {}
+    for page in (HTML / "book").glob("*.html"):
+        for figure in lxml.html.parse(str(page)).getroot().iter("figure"):
+            number = figure.xpath('.//span[@class="caption-number"]')
+            if number and figure.get("id"):
+                found[figure.get("id")] = number[0].text_content().strip()
+    return found
+
+
+@pytest.mark.book
+def test_a_figure_has_the_number_that_the_notebook_says(notebook, numbers):
+    for cell in markdown(notebook):
+        for said, name in re.findall(
+            r"\[([^\]]*)\]\([^)]*#(fig-[\w-]+)\)", source(cell)
+        ):
+            assert said == numbers[name], cell["id"]
+        if caption := re.match(r"\*\*(Fig\. .*?)\.\*\* ", source(cell)):
+            assert caption[1] == numbers[cell["id"].removesuffix("-caption")]
+
+
+def test_a_chapter_has_the_number_that_the_notebook_says(notebook):
+    for cell in markdown(notebook):
+        for said, name in re.findall(r"\[([^\]]+)\]\((\w+)\.ipynb\)", source(cell)):
+            if number := re.fullmatch(r"(?:[Cc]hapter )?(\d+|[AB])", said):
+                assert name.partition("_")[0].lstrip("0") == number[1].lower(), cell[
+                    "id"
+                ]
+
+
+def test_a_source_is_cited_with_its_year(notebook):
+    entries = re.split(
+        r"^@\w+\{", (BOOK / "references.bib").read_text("utf-8"), flags=re.M
+    )
+    year = {
+        entry.partition(",")[0]: re.search(r"\byear\s*=\s*\W?(\d+)", entry)[1]
+        for entry in entries[1:]
+    }
+    for cell in markdown(notebook):
+        for said, key in re.findall(r"\[([^\]]+)\]\(bib\w+\.md#(\w+)\)", source(cell)):
+            assert re.search(r"\d{4}", said)[0] == year[key], cell["id"]
