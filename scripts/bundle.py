@@ -17,7 +17,7 @@ NAME = "the-transformer-line-by-line"
 # What the archive contains in addition to the pages. Nothing else leaves the folder.
 PARTS = [
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"),
-    *("README.md", "_config.yml", "_ext", "_toc.yml"),
+    *("README.md", "make.py", "_config.yml", "_ext", "_toc.yml"),
     *("benchmarks", "book", "bookkit", "experiments", "models", "pyproject.toml"),
     *("requirements.txt", "scripts", "tests", "transformer_lib"),
 ]

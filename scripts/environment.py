@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 
-PYTHON = os.path.join(".venv", "bin", "python")
+PYTHON = os.path.join(".venv", "Scripts" if os.name == "nt" else "bin", "python")
 PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
 SELF = os.path.join("scripts", "environment.py")
 PROJECT = "-e ."  # as requirements.txt names it

@@ -36,6 +36,7 @@ build-backend = "stand_in"
 name = "project"
 requires-python = ">=3.11"
 """
+SCRIPTS = ("scripts/environment.py", "scripts/programs.py")
 SCRIPT = "import transformer_lib, tiny\nprint('done by', transformer_lib.__file__)\n"
 
 
@@ -67,7 +68,7 @@ class Project:
         (root / "scripts").mkdir(parents=True)
         (root / "transformer_lib").mkdir()
         (root / "transformer_lib" / "__init__.py").touch()
-        for name in ("Makefile", "scripts/environment.py", "scripts/programs.py"):
+        for name in ("Makefile", "make.py", *SCRIPTS):
             shutil.copy(ROOT / name, root / name)
         for name in ("build", "lab"):
             (root / "scripts" / f"{name}.py").write_text(SCRIPT)

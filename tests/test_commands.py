@@ -17,9 +17,7 @@ RUNS = re.compile(
     r"(?:-m (?P<module>transformer_lib\.\w+)|"
     r"(?P<script>(?:experiments|benchmarks|scripts)/\w+\.py))(?P<arguments>[^`\n]*)"
 )
-MAKE = re.compile(r"(?:^|[`\n]) *make ([a-z]+)\b")
 SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)([^`]+)\1(?!`)")
-BLOCK = re.compile(r"```[a-z]*\n(.*?)```", re.DOTALL)
 
 
 def texts():
@@ -38,19 +36,17 @@ def texts():
 
 
 def quoted():
-    """List module or script, and arguments; and the targets of make."""
-    commands, targets = set(), set()
+    """List module or script, and arguments."""
+    commands = set()
     for _, text in texts():
         text = re.sub(r" *\\\n\s*", " ", text)
         text = SPAN.sub(lambda span: span[0].replace("\n", " "), text)
         for found in RUNS.finditer(text):
             commands.add((found["module"] or found["script"], found["arguments"]))
-        code = "\n".join(BLOCK.findall(text))
-        targets |= set(MAKE.findall(code)) | set(re.findall(r"`make ([a-z]+)\b", text))
-    return sorted(commands), sorted(targets)
+    return sorted(commands)
 
 
-COMMANDS, TARGETS = quoted()
+COMMANDS = quoted()
 
 
 class Parsed(Exception):
@@ -113,8 +109,3 @@ def test_commands_are_found_in_every_kind_of_text():
 def test_a_command_that_is_not_one_is_found(name, arguments, monkeypatch):
     with pytest.raises((SystemExit, AssertionError)):
         parse(name, arguments, monkeypatch)
-
-
-def test_make_has_every_target_that_is_quoted():
-    rules = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
-    assert {"book", "test", "lab"} <= set(TARGETS) <= set(rules)

@@ -14,8 +14,9 @@ from book_files import ROOT
 from stand_ins import Project
 
 OLD_PYTHON = f"""#!/bin/sh
-exec "{sys.executable}" -c 'if True:
-    import runpy, sys
+OLD=$0 exec "{sys.executable}" -c 'if True:
+    import os, runpy, sys
+    sys.executable = os.environ["OLD"]
     sys.version, sys.version_info = "3.10.13 of old", (3, 10, 13)
     sys.argv = [word for word in sys.argv[1:] if word != "-I"]
     runpy.run_path(sys.argv[0], run_name="__main__")

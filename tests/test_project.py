@@ -1,6 +1,7 @@
 """The project's own promises: exact pins, and nothing of one person's computer."""
 
 import ast
+import importlib
 import io
 import re
 import signal
@@ -122,10 +123,32 @@ def test_the_example_in_the_readme_prints_what_it_says():
     assert done.stdout.splitlines() == said, done.stderr
 
 
-def test_the_pages_are_served_on_localhost_alone():
-    command = ["make", "-n", "-o", "book", "serve", "PORT=8123"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
-    assert "http.server 8123 --bind 127.0.0.1 --directory _build/html" in done.stdout
+@pytest.fixture
+def make(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    return importlib.import_module("make")
+
+
+def test_the_pages_are_served_on_localhost_alone(make, monkeypatch):
+    started = []
+    monkeypatch.setattr(make, "call", lambda *command: started.append(command))
+    make.serve("8123")
+    assert "http.server 8123 --bind 127.0.0.1 --directory" in " ".join(started[-1])
+
+
+def test_make_and_its_script_know_the_same_commands(make):
+    text = (ROOT / "Makefile").read_text("utf-8")
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1]
+    assert set(phony.split()) == set(make.COMMANDS)
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True)
+    assert len(done.stdout.splitlines()) == len(make.COMMANDS)
+
+
+def test_a_command_that_is_not_known_is_refused():
+    words = [sys.executable, "make.py", "boook"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no command boook" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
@@ -136,15 +159,13 @@ def test_a_file_that_the_front_door_links_to_exists(name):
     assert [link for link in local if not (ROOT / link).exists()] == []
 
 
-def test_every_make_target_that_is_written_about_exists():
-    targets = re.findall(
-        r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE
-    )
+def test_every_command_of_make_that_is_written_about_exists(make):
     texts = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
     texts += [*BOOK.glob("*.md")]
     for path in texts:
-        named = re.findall(r"(?:`|^)make (\w+)", path.read_text("utf-8"), re.MULTILINE)
-        assert set(named) <= set(targets), path.name
+        commands = r"(?:`|^)(?:make|python make\.py) (\w+)"
+        named = re.findall(commands, path.read_text("utf-8"), re.MULTILINE)
+        assert set(named) <= set(make.COMMANDS), path.name
 
 
 def test_every_chapter_is_in_the_table_of_contents():
