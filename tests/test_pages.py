@@ -34,6 +34,7 @@ CORE = [
     "model.residual",
     "model.encoder",
     "model.decoder",
+    "model.config",
     "model.transformer",
     "training.loss",
     "training.schedule",

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
 
-from transformer_lib.faster.plain import unknown_part
+from transformer_lib.faster.known_parts import unknown_part
 from transformer_lib.model import (
     Decoder,
     DecoderLayer,

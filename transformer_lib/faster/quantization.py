@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_lib.checks import require_finite, require_whole, require_width
-from transformer_lib.faster.plain import require_plain
+from transformer_lib.faster.known_parts import require_plain
 from transformer_lib.model import PositionalEncoding, Transformer
 from transformer_lib.variants import RMSNorm
 

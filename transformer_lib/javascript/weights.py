@@ -14,7 +14,7 @@ from torch import nn
 
 from transformer_lib.data import Tokenizer
 from transformer_lib.faster import fast_decoder
-from transformer_lib.faster.plain import require_plain
+from transformer_lib.faster.known_parts import require_plain
 from transformer_lib.faster.quantization import dequantize, quantize_rows
 from transformer_lib.files import whole_file
 from transformer_lib.model import (

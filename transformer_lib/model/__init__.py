@@ -12,6 +12,7 @@ from transformer_lib.model.cache import (
     KeysAndValues,
     SelfAttentionCache,
 )
+from transformer_lib.model.config import TransformerConfig
 from transformer_lib.model.decoder import Decoder, DecoderLayer
 from transformer_lib.model.embedding import TokenEmbedding
 from transformer_lib.model.encoder import Encoder, EncoderLayer
@@ -36,11 +37,7 @@ from transformer_lib.model.positions import (
 )
 from transformer_lib.model.recording import record_attention
 from transformer_lib.model.residual import Residual
-from transformer_lib.model.transformer import (
-    Transformer,
-    TransformerConfig,
-    TransformerParts,
-)
+from transformer_lib.model.transformer import Transformer, TransformerParts
 
 __all__ = [
     "ACTIVATIONS",
