@@ -1,9 +1,9 @@
 """Give the search's index what it needs to rank pages, and to describe them offline.
 
-The index lists the pages that have a word, in the order of their names. Here they are
-ordered by how often they have it, which makes the index no larger. The index also gets
-the first sentences of each page, because a page that was opened from a folder may not
-read another one.
+The index lists the pages that have a word, in the order of their names. Here the pages
+that have it most often come first. The index also gets the first sentences of each page,
+because a page that was opened from a folder may not read another one. To make room, it
+loses what the book's search does not use: numbers, and the entries of the general index.
 """
 
 import re
@@ -15,6 +15,7 @@ from sphinx.search import SearchEnglish, js_index
 PROSE = re.compile(r"<(p|h[1-4]|li)\b[^>]*>(.*?)</\1>", re.DOTALL)
 # The link beside a heading, tags, and the delimiters, commands and braces of a formula.
 UNSAID = re.compile(r'<a class="headerlink.*?</a>|<[^>]*>|\\[()]|\\[a-z]+|[{}]')
+SORTED = 8  # pages of a word; sorting all would make the compressed file larger
 LENGTH = 240  # characters, as in Sphinx's own summaries
 ENGLISH = SearchEnglish({})
 
@@ -49,10 +50,15 @@ def improve(app, exception):
         for word in set(words) - stems.keys():
             stems[word] = ENGLISH.stem(word).lower()
         counts.append(Counter(stems[word] for word in words))
-    for word, pages in index["terms"].items():
+    terms = index["terms"]
+    for word in [word for word in terms if word.isdigit()]:
+        del terms[word]
+    for word, pages in terms.items():
         if isinstance(pages, list):
-            pages.sort(key=lambda page, word=word: (-counts[page][word], page))
-    index["begins"] = begins
+            pages.sort()  # also after a build that changed nothing
+            pages.sort(key=lambda page, word=word: -counts[page][word])
+            pages[SORTED:] = sorted(pages[SORTED:])
+    index |= {"begins": begins, "indexentries": {}}
     path.write_text(js_index.dumps(index), encoding="utf-8")
 
 

@@ -7,9 +7,10 @@ const stemmer = new Stemmer();
 // The book spells -isation, and so does the search.
 const stemOf = (word) => stemmer.stemWord(word).replace(/iz$/, "is");
 const wordsOf = (text) =>
-  splitQuery(text.toLowerCase()).filter((word) => !stopwords.includes(word)).map(stemOf);
-const areAlike = (a, b) =>
-  a === b || (Math.min(a.length, b.length) > 3 && (a.startsWith(b) || b.startsWith(a)));
+  splitQuery(text.toLowerCase()).filter((word) => !stopwords.includes(word) && !/^\d+$/.test(word)).map(stemOf);
+// "norm" is found in "normalisation", and "faster" in "fast".
+const areAlike = (has, asked) => has === asked || (asked.length > 3 && has.startsWith(asked))
+  || (has.length > 3 && asked.startsWith(has) && asked.length < has.length + 3);
 const holds = (words, asked) => asked.every((word) => words.some((one) => areAlike(one, word)));
 const plain = (text) => text.replaceAll("\\sqrt", "√").replace(/\\[a-z]+|[\\{}$]/gi, "");
 const escaped = (text) => text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
@@ -26,7 +27,7 @@ function pagesOf(word, { terms, titleterms }) {
 }
 
 Search._performSearch = (query, _terms, _excluded, _highlight, objectTerms) => {
-  const { docnames, filenames, titles, alltitles } = Search._index;
+  const { docnames, filenames, titles, alltitles, objects } = Search._index;
   const asked = [...new Set(wordsOf(query))], found = new Map();
   const add = (score, page, title = titles[page], anchor = "", description = null) => {
     const known = found.get(page + anchor);
@@ -35,42 +36,49 @@ Search._performSearch = (query, _terms, _excluded, _highlight, objectTerms) => {
   };
   if (!asked.length) return [];
 
-  const glossary = docnames.indexOf(GLOSSARY.glossary);
+  const glossary = docnames.indexOf(GLOSSARY.glossary), homes = new Map();
   for (const [id, [name, , home]] of Object.entries(GLOSSARY.terms)) {
-    const words = wordsOf(name.replace(/ \(.*/, "")), share = asked.length / words.length;
-    const score = holds(words, asked) ? (share === 1 ? 900 : 350 + 100 * share)
-      : holds(asked, words) ? 300 + 10 * words.length : 0;
-    if (!score) continue;
-    add(score + 50, glossary, escaped(name), `#${id}`, "glossary");
-    add(score, docnames.indexOf(home));
+    const words = wordsOf(name.replace(/ \(.*/, "")), page = docnames.indexOf(home);
+    const share = asked.length / words.length;
+    if (holds(words, asked)) {
+      const score = share === 1 ? 900 : 350 + 100 * share;
+      add(score + 50, glossary, escaped(name), `#${id}`, "glossary");
+      add(score, page);
+    } else if (holds(asked, words)) {
+      add(101, glossary, escaped(name), `#${id}`, "glossary");
+      homes.set(page, 1 / share);
+    }
   }
+  // A page of the reference has a heading for every module.
+  const reference = new Set(Object.values(objects).flat().map(([page]) => page));
   for (const [title, places] of Object.entries(alltitles)) {
     const words = wordsOf(title);
     if (!holds(words, asked)) continue;
-    const share = 100 * Math.min(1, asked.length / words.length);
+    const share = 50 * Math.min(1, asked.length / words.length);
+    const folded = /^(\d|Hint|Answer|Checks|Going deeper|Set-up|The rest)/.test(title);
     for (const [page, id] of places) {
-      const numbered = titles[page].includes("section-number") ? 20 : 0;
-      const folded = /^(\d|Hint|Answer|Checks|Going deeper|Set-up|The rest)/.test(title);
-      if (id === null) add(700 + share + numbered, page);
-      else add((folded ? 400 : 500) + share + numbered, page, `${titles[page]} › ${escaped(plain(title))}`, `#${id}`);
+      const level = reference.has(page) ? 300 : folded ? 400 : 500;
+      if (id === null) add(level + 200 + share, page);
+      else add(level + share, page, `${titles[page]} › ${escaped(plain(title))}`, `#${id}`);
     }
   }
   for (const term of objectTerms) {
     for (const result of Search.performObjectSearch(term, objectTerms)) {
-      const [, name, anchor, description] = result;
+      const [doc, name, anchor, description] = result;
       const exact = name.toLowerCase().split(".").at(-1) === query.toLowerCase().trim();
-      add(exact ? 250 : 50, docnames.indexOf(result[0]), name, anchor, description);
+      add(exact ? 290 : 50, docnames.indexOf(doc), name, anchor, description);
     }
   }
   const mentions = new Map();
   for (const word of asked) {
     const pages = pagesOf(word, Search._index);
+    const rare = Math.log(1 + docnames.length / pages.length);
     for (const [place, page] of pages.entries()) {
-      const [words, score] = mentions.get(page) ?? [0, 0];
-      const rare = Math.log(1 + docnames.length / pages.length);
-      mentions.set(page, [words + 1, score + rare * (1 - place / pages.length)]);
+      const [words, score] = mentions.get(page) ?? [0, homes.get(page) ?? 0];
+      mentions.set(page, [words + 1, score + rare / (1 + place)]);
     }
   }
+  // Pages with some of the words are better than nothing.
   const most = found.size ? asked.length : Math.max(...[...mentions.values()].map(([words]) => words));
   for (const [page, [words, score]] of mentions) if (words >= most) add(100 + score, page);
   return [...found.values()].sort(_orderResultsByScoreThenName);
