@@ -1,9 +1,9 @@
 """Give the search's index what it needs to rank pages, and to describe them offline.
 
-The index lists the pages that have a word, in the order of their names. Here the pages
-that have it most often come first. The index also gets the first sentences of each page,
+The index lists the pages that have a word, in the order of their names. Here those that
+have it most often come first. The index also gets the first sentences of each page,
 because a page that was opened from a folder may not read another one. To make room, it
-loses what the book's search does not use: numbers, and the entries of the general index.
+loses what the book's search does not use: numbers, and the general index.
 """
 
 import re
@@ -62,6 +62,17 @@ def improve(app, exception):
     path.write_text(js_index.dumps(index), encoding="utf-8")
 
 
+def drop_marks(app, pagename, templatename, context, doctree):
+    """Leave marking the words of a search to search.js, which also goes to them."""
+    if pagename != "search":
+        context["script_files"] = [
+            script
+            for script in context.get("script_files", [])
+            if "sphinx_highlight" not in str(getattr(script, "filename", ""))
+        ]
+
+
 def setup(app):
     app.connect("build-finished", improve)
+    app.connect("html-page-context", drop_marks, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,11 +1,10 @@
-"""The glossary's terms: the chapter that explains each, and what the pages show of them.
+"""The terms of the glossary: the chapter that explains each, and what pages show of it.
 
-The last paragraph of a definition is a reference to that chapter, its home. All terms go
-into one script, which pages use for the cards of their terms and for the search.
+The last paragraph of a definition is a reference to that chapter, its home. One script
+holds all terms, for the cards that pages show and for the search.
 """
 
 import json
-import posixpath
 import re
 from html import escape
 
@@ -19,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def entries(doctree):
-    """List the entries of the glossary: the name, the definition, and its home if any."""
+    """List the entries of the glossary: name, definition, and the link to its home."""
     for glossary in doctree.findall(addnodes.glossary):
         for item in glossary.findall(nodes.definition_list_item):
             name, definition = item[0], item[-1]
@@ -45,7 +44,7 @@ def title_of(app, page):
 
 
 def name_homes(app, doctree, docname):
-    """Let each home in the glossary say its chapter, and put letters above the terms."""
+    """Name the chapter in each link to a home, and put letters above the terms."""
     if docname != GLOSSARY:
         return
     letters = {}
@@ -85,11 +84,11 @@ def html_of(node):
     return inside
 
 
-def write_script(app, env):
-    """Write the terms before the pages are written."""
-    if GLOSSARY not in env.found_docs or app.builder.format != "html":
+def write_script(app, builder):
+    """Write the terms when chapters have their numbers, and before there are pages."""
+    if GLOSSARY not in app.env.found_docs or builder.format != "html":
         return
-    doctree = env.get_and_resolve_doctree(GLOSSARY, app.builder)
+    doctree = app.env.get_and_resolve_doctree(GLOSSARY, builder)
     terms, titles = {}, {}
     for name, definition, link in entries(doctree):
         if link is None or "home" not in link:
@@ -114,6 +113,6 @@ def add_scripts(app, pagename, templatename, context, doctree):
 
 def setup(app):
     app.connect("doctree-resolved", name_homes)
-    app.connect("env-updated", write_script)
+    app.connect("write-started", write_script)
     app.connect("html-page-context", add_scripts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
 """Open the notebooks in JupyterLab: `python scripts/lab.py [OPTIONS OF JUPYTERLAB]`.
 
-It does not look for news or newer versions, and does not ask whether it may, so it needs
+It does not look for news or newer versions, and does not ask whether it may. It needs
 no network.
 """
 
