@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
+from axe import findings
 from book_files import HTML, NOTEBOOKS, ROOT
 from playwright.sync_api import expect
 from sphinx.search import js_index
@@ -115,6 +116,16 @@ def test_a_name_with_tags_is_shown_and_not_obeyed(tab):
     expect(links.filter(has_text="zqzq <b>x</b>")).to_have_count(1)
     expect(links.filter(has_text="zqzq <i>y</i>")).to_have_count(1)
     expect(links.locator("b, i")).to_have_count(0)
+
+
+def test_the_list_of_results_is_open_to_everyone(tab, server):
+    for theme in ("light", "dark"):
+        tab.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        read(tab, f"{server}/search.html?q=softmax")
+        expect(tab.locator(".search-summary")).to_contain_text("found")
+        tab.wait_for_load_state("networkidle")
+        assert findings(tab) == []
+    assert tab.faults == []
 
 
 def test_no_page_but_the_search_loads_its_index():
