@@ -1,6 +1,7 @@
 """Open the notebooks in JupyterLab: `python scripts/lab.py [OPTIONS OF JUPYTERLAB]`.
 
-It does not look for news or newer versions, so it needs no network.
+It does not look for news or newer versions, and does not ask whether it may. It needs
+no network.
 """
 
 import os
@@ -16,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 from transformer_lib.javascript.weights import write_script  # noqa: E402
 
 QUIET = [
+    f"--LabApp.app_settings_dir={ROOT / 'scripts' / 'jupyterlab'}",  # overrides.json
     "--LabApp.news_url=",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
 ]

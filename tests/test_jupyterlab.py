@@ -21,6 +21,10 @@ from playwright.sync_api import expect
 from test_widget_beam import STEPS, pieces
 from test_widgets import all_controls
 
+sys.path.append(str(ROOT / "scripts"))
+
+from lab import QUIET
+
 from bookkit.widgets.beam import beam_control
 from bookkit.widgets.masks import mask_control
 from bookkit.widgets.softmax import softmax_control
@@ -33,8 +37,7 @@ OPTIONS = [
     "--ServerApp.port_retries=0",
     "--IdentityProvider.token=",
     "--ServerApp.password=",
-    "--LabApp.news_url=",
-    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    *QUIET,
 ]
 
 
@@ -202,6 +205,16 @@ def test_all_controls_fit_and_get_their_keys_in_jupyterlab(lab, browser):
     beam.get_by_role("button", name="Next").focus()
     tab.keyboard.press("Enter")
     expect(told).to_contain_text("Step 3")
+    tab.close()
+
+
+@pytest.mark.slow
+def test_jupyterlab_does_not_ask_about_news(lab, browser):
+    lab.save("empty.ipynb", [])
+    tab = lab.open(browser, "empty.ipynb")
+    tab.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
+    tab.wait_for_timeout(5000)  # the question would come within two seconds
+    assert tab.locator(".Toastify__toast").all_inner_texts() == []
     tab.close()
 
 

@@ -1,13 +1,26 @@
-"""The search of the built pages: its results lead to the words, and quote prose."""
+"""The search of the built pages: what comes first, what it says, where it leads."""
 
+import csv
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
-from book_files import HTML
+from axe import findings
+from book_files import HTML, NOTEBOOKS, ROOT
 from playwright.sync_api import expect
-from test_pages import built, read
+from sphinx.search import js_index
+from test_pages import PAGES, built, loaded, read
+
+sys.path.insert(0, str(ROOT / "_ext"))
+import search_index
 
 pytestmark = pytest.mark.book
+# Written before the ranking was, and nothing in it is made for them.
+QUERIES = Path(__file__).parent / "search_queries.csv"
+ASK = """query => Search._performSearch(...Search._parseQuery(query)).reverse()
+  .map(([page, title, anchor]) => [page, title, anchor])"""
 MARKED = "[...CSS.highlights.get('searched') ?? []].map(range => range.toString())"
 
 
@@ -29,6 +42,123 @@ def test_a_result_leads_to_the_section_that_is_about_the_words(tab, server):
         marked = {text.lower() for text in tab.evaluate(MARKED)}
         assert marked == {"label smoothing"}
         assert tab.faults == []
+
+
+def test_the_chapter_that_explains_the_words_is_the_first_chapter_listed(tab, server):
+    with QUERIES.open(encoding="utf-8", newline="") as file:
+        homes = {row["query"]: row["home"] for row in csv.DictReader(file)}
+    chapters = {f"book/{path.stem}" for path in NOTEBOOKS}
+    assert len(homes) == 30
+    assert set(homes.values()) == chapters
+    for root in (HTML.as_uri(), server):
+        read(tab, f"{root}/search.html?q=")
+        found = {}
+        for query in homes:
+            pages = [page for page, *_ in tab.evaluate(ASK, query) if page in chapters]
+            found[query] = pages[0] if pages else None
+        others = {query for query in homes if found[query] != homes[query]}
+        # These chapters do not contain the words.
+        assert others <= {"checkpoint averaging", "vision transformer"}, root
+
+
+def test_a_term_comes_first_with_its_name_and_its_definition(tab, server):
+    for root in (HTML.as_uri(), server):
+        read(tab, f"{root}/search.html?q=Causal+masks")
+        entry = tab.locator("#search-results li").first
+        expect(entry.locator("a")).to_have_text("causal mask")
+        expect(entry.locator(".context")).to_contain_text("mask that hides the future")
+        entry.locator("a").click()
+        tab.wait_for_url("**/glossary.html#term-causal-mask")
+        assert tab.faults == []
+
+
+def test_a_heading_with_the_words_comes_before_a_page_that_mentions_them(tab):
+    read(tab, f"{HTML.as_uri()}/search.html?q=")
+    found = tab.evaluate(ASK, "length penalty")
+    headings = [n for n, (_, title, _) in enumerate(found) if "The length pen" in title]
+    mentions = [n for n, (*_, anchor) in enumerate(found) if not anchor]
+    assert headings == [2]  # after the glossary, and the chapter that has the heading
+    assert mentions[0] == 1
+    assert mentions[1] > 2
+
+
+def test_american_spelling_plural_and_a_beginning_find_the_same(tab):
+    read(tab, f"{HTML.as_uri()}/search.html?q=")
+    for query, same in (
+        ("quantization", "quantisation"),
+        ("Layer Normalization", "layer norm"),
+        ("positional encodings", "positional encoding"),
+    ):
+        assert tab.evaluate(ASK, query)[:2] == tab.evaluate(ASK, same)[:2]
+
+
+def test_from_a_folder_a_result_says_how_its_page_begins(tab):
+    read(tab, f"{HTML.as_uri()}/search.html?q=label+smoothing")
+    page = tab.locator("#search-results li", has=tab.locator("a[href*='10_training']"))
+    expect(page.first.locator(".context")).not_to_be_empty()
+    says = page.first.locator(".context").inner_text().removesuffix(" …")
+    read(tab, built(HTML / "book" / "10_training.html").as_uri())
+    first = tab.locator("article p").first.inner_text()
+    assert " ".join(first.split()).startswith(says)
+    assert len(says) > 20
+
+
+def test_a_name_with_tags_is_shown_and_not_obeyed(tab):
+    read(tab, f"{HTML.as_uri()}/search.html?q=")
+    tab.evaluate(
+        """() => {
+          GLOSSARY.terms["term-x"] = ["zqzq <b>x</b>", "What x is.", "book/05_masks"];
+          Search._index.alltitles["zqzq <i>y</i>"] = [[0, "y"]];
+          Search.performSearch("zqzq");
+        }"""
+    )
+    links = tab.locator("#search-results li > a")
+    expect(links.filter(has_text="zqzq <b>x</b>")).to_have_count(1)
+    expect(links.filter(has_text="zqzq <i>y</i>")).to_have_count(1)
+    expect(links.locator("b, i")).to_have_count(0)
+
+
+def test_the_list_of_results_is_open_to_everyone(tab, server):
+    for theme in ("light", "dark"):
+        tab.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        read(tab, f"{server}/search.html?q=softmax")
+        expect(tab.locator(".search-summary")).to_contain_text("found")
+        tab.wait_for_load_state("networkidle")
+        assert findings(tab) == []
+    assert tab.faults == []
+
+
+def test_no_page_but_the_search_loads_its_index():
+    for path in PAGES:
+        names = {file.name for file in loaded(built(HTML / path))}
+        scripts = {"searchindex.js", "searchtools.js", "ranking.js"} & names
+        assert bool(scripts) == (path == "search.html"), path
+
+
+def test_the_pages_that_have_a_word_most_often_come_first(tmp_path):
+    pages = {
+        "a": "<p>One mask &amp; <b>a</b> head</p>",
+        "b": "<h1>Masks</h1><p>Masked: a mask.</p><pre>mask</pre>",
+        "c": "<p>It has \\(\\text{mask}\\) as a <i>mask</i> here.</p>",
+    }
+    for name, html in pages.items():
+        text = f"<p>mask mask mask</p><article>{html}</article><p>mask mask mask</p>"
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    terms = {"mask": [0, 1, 2], "2017": [0, 1], "head": 0}
+    index = {"docnames": list(pages), "terms": terms, "indexentries": {"x": []}}
+    path = tmp_path / "searchindex.js"
+    path.write_text(js_index.dumps(index), encoding="utf-8")
+    app = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(name="html"))
+    for _ in range(2):  # Sphinx keeps the file if nothing changed
+        search_index.improve(app, None)
+        index = js_index.loads(path.read_text(encoding="utf-8"))
+        assert index["terms"] == {"mask": [1, 2, 0], "head": 0}
+        assert index["begins"] == [
+            "One mask & a head",
+            "Masked: a mask.",
+            "It has mask as a mask here.",
+        ]
+        assert index["indexentries"] == {}
 
 
 def test_words_that_are_only_in_a_fold_open_it(tab):

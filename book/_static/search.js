@@ -37,43 +37,6 @@ function goToWords() {
   }
 }
 
-function listWithWords(results) {
-  const query = new URLSearchParams(location.search).get("q");
-  if (!query) return;
-  new MutationObserver(() => {
-    for (const link of results.querySelectorAll("li > a")) {
-      if (!link.hash && !link.search) link.search = new URLSearchParams({ [SEARCHED]: query });
-    }
-  }).observe(results, { childList: true, subtree: true });
-
-  // The sentences below a result are prose: no menu, no hidden code, no commands of a formula.
-  Search.htmlToText = (html, anchor) => {
-    const article = new DOMParser().parseFromString(html, "text/html").querySelector("article");
-    const others = "script, style, .headerlink, details.hide, div.math";
-    for (const part of article.querySelectorAll(others)) part.remove();
-    for (const part of article.querySelectorAll("span.math")) {
-      part.textContent = part.textContent.replace(/\\(?:[()]|[a-z]+)|[\\{}]/g, "");
-    }
-    return (anchor && article.querySelector(anchor) || article).textContent;
-  };
-}
-
-// Sphinx looks a word up as a property of an object, and finds what every object has, such
-// as "constructor". These objects keep the one method that it calls.
-function forgetWhatEveryObjectHas(index) {
-  const { hasOwnProperty } = Object.prototype;
-  const base = Object.assign(Object.create(null), { hasOwnProperty });
-  for (const words of [index.terms, index.titleterms]) Object.setPrototypeOf(words, base);
-}
-
-// Before Sphinx's own listener, which would search on every page whose address has "?q=",
-// although only one has a place for the results.
 document.addEventListener("DOMContentLoaded", () => {
-  const results = document.getElementById("search-results");
-  if (typeof Search !== "undefined") {
-    if (Search.hasIndex()) forgetWhatEveryObjectHas(Search._index);
-    if (!results) Search.performSearch = () => {};
-  }
-  if (results) listWithWords(results);
-  else if (document.querySelector("article")) goToWords();
+  if (document.querySelector("article")) goToWords();
 });

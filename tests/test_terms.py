@@ -1,0 +1,255 @@
+"""The glossary: where its terms lead, and the cards that pages show of them."""
+
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+from axe import COLOURS, findings
+from book_files import HTML, NOTEBOOKS, ROOT
+from docutils import nodes
+from docutils.utils import new_document
+from playwright.sync_api import expect
+from sphinx import addnodes
+from test_pages import PAGES, built, read, soup
+
+sys.path.insert(0, str(ROOT / "_ext"))
+import terms
+
+GLOSSARY = HTML / "book" / "glossary.html"
+PAGE = HTML / "book" / "05_masks.html"
+TERM = "article a[href$='#term-tensor']"  # explained in another chapter
+
+
+# -- What the build makes ------------------------------------------------------------
+
+
+def entry(word, *last):
+    """An entry of a glossary whose definition ends with these nodes."""
+    item = nodes.definition_list_item()
+    item += nodes.term("", word, ids=[f"term-{word}"])
+    text = nodes.paragraph("", "", nodes.Text("What it is."))
+    item += nodes.definition("", text, nodes.paragraph("", "", *last))
+    return item
+
+
+def glossary(*entries):
+    document = new_document("")
+    document += addnodes.glossary("", nodes.definition_list("", *entries))
+    return document
+
+
+def link(text, **to):
+    return nodes.reference("", "", nodes.inline("", text), **to)
+
+
+@pytest.fixture
+def app():
+    """What the functions ask of Sphinx."""
+    titles = {"book/03_x": "Attention", "book/a_y": "In JavaScript"}
+    env = SimpleNamespace(
+        found_docs={"book/glossary", *titles},
+        titles={name: nodes.title("", text) for name, text in titles.items()},
+        toc_secnumbers={"book/03_x": {"": (3,)}, "book/a_y": {}},
+    )
+    builder = SimpleNamespace(get_relative_uri=lambda _, to: f"{to[5:]}.html")
+    return SimpleNamespace(env=env, builder=builder)
+
+
+def test_a_definition_ends_with_the_number_and_title_of_its_chapter(app):
+    document = glossary(
+        entry("key", link("Attention", refuri="03_x.html#ch-attention")),
+        entry("page", link("In JavaScript", refuri="a_y.html")),
+    )
+    terms.name_homes(app, document, terms.GLOSSARY)
+    said = [part.astext() for part in document.findall(nodes.reference)]
+    assert said == ["Chapter 3: Attention", "In JavaScript"]
+    letters = next(document.findall(nodes.raw)).astext()
+    assert re.findall('href="(.*?)">(.)', letters) == [
+        ("#term-key", "K"),
+        ("#term-page", "P"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        [nodes.Text("No link.")],
+        [nodes.Text("See "), link("Attention", refuri="03_x.html")],
+        [link("another term", refid="term-other")],
+        [link("no page", refuri="04_gone.html")],
+    ],
+)
+def test_a_definition_without_a_chapter_fails_the_build(app, monkeypatch, last):
+    said = []
+    warn = lambda text, word, location: said.append(text % word)  # noqa: E731
+    monkeypatch.setattr(terms.logger, "warning", warn)
+    terms.name_homes(app, glossary(entry("key", *last)), terms.GLOSSARY)
+    assert said == [
+        "the definition of 'key' does not end with a reference to its chapter"
+    ]
+
+
+def test_what_a_definition_says_cannot_become_a_tag():
+    code = nodes.literal("", "a < b")
+    formula = nodes.math("", "e^x < -\\infty")
+    text = nodes.paragraph("", "", nodes.Text("<b> & "), code, nodes.Text(" "), formula)
+    assert terms.html_of(text) == (
+        "&lt;b&gt; &amp; <code>a &lt; b</code> <i>e<sup>x</sup> &lt; −∞</i>"
+    )
+
+
+@pytest.mark.book
+def test_each_term_of_the_glossary_leads_to_a_chapter():
+    page = soup(built(GLOSSARY))
+    entries = page.select("dl.glossary > dt")
+    chapters = {f"{path.stem}.html" for path in NOTEBOOKS}
+    for term in entries:
+        home = term.find_next_sibling("dd").select_one("p:last-child.home > a")
+        assert home["href"].partition("#")[0] in chapters, term
+        assert re.match(r"Chapter \d+: \w", home.text), term
+    letters = [entry["id"][5].upper() for entry in entries]
+    linked = [letter.text for letter in page.select(".letters a")]
+    assert linked == sorted(set(letters))
+
+
+@pytest.mark.book
+def test_a_page_loads_the_terms_if_it_uses_some():
+    known = (HTML / "_static" / "made" / "terms.js").read_text(encoding="utf-8")
+    assert "\\" not in known  # no command of a formula is left
+    assert '"book/03_attention":"Chapter 3: Attention"' in known
+    for path in PAGES:
+        page = soup(built(HTML / path))
+        used = page.select("a:has(> .std-term)")
+        loads = [script["src"] for script in page.select("script[src]")]
+        cards = [source for source in loads if "/cards.js" in source]
+        assert len(cards) == (1 if used else 0), path
+        for term in used:
+            assert f'"{term["href"].partition("#")[2]}":["' in known, term
+
+
+# -- What a reader gets --------------------------------------------------------------
+
+
+def shown(tab):
+    return tab.locator(".term-card:popover-open")
+
+
+@pytest.mark.book
+def test_a_card_opens_where_the_mouse_rests_and_stays_while_it_is_on_it(tab):
+    read(tab, built(PAGE).as_uri())
+    term = tab.locator(TERM).first
+    term.scroll_into_view_if_needed()
+    term.hover()
+    expect(shown(tab)).to_contain_text("Numbers arranged along any number of axes")
+    shown(tab).hover()
+    tab.wait_for_timeout(500)
+    expect(shown(tab)).to_have_count(1)
+    link, card = term.bounding_box(), shown(tab).bounding_box()
+    assert card["y"] >= link["y"] + link["height"] or (
+        card["y"] + card["height"] <= link["y"]
+    )
+    chapter = shown(tab).get_by_role("link", name="Chapter 1: From text to tensors")
+    tab.mouse.move(5, 5)
+    expect(shown(tab)).to_have_count(0)
+    term.hover()
+    chapter.click()
+    tab.wait_for_url("**/01_text_to_tensors.html")
+    assert tab.faults == []
+
+
+@pytest.mark.book
+def test_the_keyboard_opens_a_card_goes_into_it_and_on_and_escape_closes_it(tab):
+    read(tab, built(PAGE).as_uri())
+    term = tab.locator(TERM).first
+    chapter = shown(tab).get_by_role("link").first
+    term.focus()
+    expect(shown(tab).locator("b")).to_have_text("tensor")
+    tab.keyboard.press("Tab")
+    expect(chapter).to_be_focused()
+    tab.keyboard.press("Escape")
+    expect(shown(tab)).to_have_count(0)
+    expect(term).to_be_focused()
+    tab.keyboard.press("Shift+Tab")
+    term.focus()
+    tab.keyboard.press("Tab")
+    expect(chapter).to_be_focused()
+    tab.keyboard.press("Tab")
+    assert not tab.evaluate("document.activeElement.closest('.term-card')")
+    expect(shown(tab).locator("b", has_text="tensor")).to_have_count(0)
+
+
+@pytest.mark.book
+def test_a_screen_reader_gets_the_definition_with_the_term(tab):
+    read(tab, built(PAGE).as_uri())
+    term = tab.locator(TERM).first
+    expect(term).to_have_accessible_description(
+        re.compile("^Numbers arranged along any number of axes: .* three\\.$")
+    )
+    named = tab.locator("article a:has(> .std-term)")
+    assert named.count() > 5
+    assert named.and_(tab.locator(":not([aria-describedby])")).count() == 0
+
+
+@pytest.mark.book
+def test_the_first_tap_opens_a_card_and_its_links_lead_on(browser):
+    context = browser.new_context(
+        viewport={"width": 400, "height": 800}, has_touch=True, is_mobile=True
+    )
+    tab = context.new_page()
+    read(tab, built(PAGE).as_uri())
+    term = tab.locator(TERM).first
+    term.tap()
+    expect(shown(tab)).to_have_count(1)
+    assert "glossary" not in tab.url
+    box = shown(tab).bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 400
+    tab.locator("article").first.tap(position={"x": 2, "y": 2})
+    expect(shown(tab)).to_have_count(0)
+    term.tap()
+    shown(tab).get_by_role("link", name="Glossary").tap()
+    tab.wait_for_url("**/glossary.html#term-tensor")
+    context.close()
+
+
+@pytest.mark.book
+def test_a_card_can_be_read_in_both_themes_and_is_not_printed(tab):
+    tab.emulate_media(reduced_motion="reduce")
+    read(tab, built(PAGE).as_uri())
+    term = tab.locator(TERM).first
+    for theme in ("light", "dark"):
+        tab.emulate_media(color_scheme=theme)
+        tab.wait_for_function(f"document.documentElement.dataset.theme === {theme!r}")
+        term.scroll_into_view_if_needed()
+        term.hover()
+        expect(shown(tab)).to_have_count(1)
+        assert findings(tab, COLOURS) == []
+        tab.mouse.move(5, 5)
+        expect(shown(tab)).to_have_count(0)
+    term.focus()  # stays, wherever the mouse is
+    expect(shown(tab)).to_be_visible()
+    assert findings(tab, without=COLOURS) == []
+    tab.emulate_media(media="print")
+    expect(shown(tab)).to_have_count(1)
+    expect(shown(tab)).to_be_hidden()
+
+
+@pytest.mark.book
+def test_in_the_chapter_that_explains_a_term_its_card_says_so(tab):
+    read(tab, built(PAGE).as_uri())
+    tab.locator("article a[href$='#term-broadcasting']").first.hover()
+    expect(shown(tab)).to_contain_text("Explained in this chapter")
+    expect(shown(tab).get_by_role("link")).to_have_text(["Glossary"])
+
+
+@pytest.mark.book
+def test_a_letter_leads_to_its_first_term_and_stays_in_sight(tab):
+    read(tab, built(GLOSSARY).as_uri())
+    tab.locator(".letters").get_by_role("link", name="T", exact=True).click()
+    term = tab.locator("#term-teacher")
+    expect(term).to_be_in_viewport()
+    letters = tab.locator(".letters")
+    box = letters.bounding_box()
+    assert box["y"] + box["height"] <= term.bounding_box()["y"]
+    letters.get_by_role("link", name="A", exact=True).click(trial=True)  # uncovered
