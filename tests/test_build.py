@@ -97,6 +97,24 @@ def book(tmp_path):
 
 
 @pytest.mark.slow
+def test_buttons_for_colab_and_binder_appear_with_the_address_of_the_book(book):
+    page = book.root / "_build/html/book/first.html"
+    services = ("colab.research.google.com", "mybinder.org")
+    status, printed, _ = book.build()
+    assert status == 0, printed
+    assert not [name for name in services if name in page.read_text("utf-8")]
+    config = (book.root / "_config.yml").read_text("utf-8")
+    address = "https://github.com/someone/the-book"
+    book.write("_config.yml", config.replace('url: ""', f"url: {address}"))
+    status, printed, executed = book.build()
+    assert (status, executed) == (0, []), printed
+    text = page.read_text("utf-8")
+    colab, binder = (f'href="https://{name}/' for name in services)
+    assert f"{colab}github/someone/the-book/blob/main/book/first.ipynb" in text
+    assert f"{binder}v2/gh/someone/the-book/main?urlpath=lab/tree/book/first" in text
+
+
+@pytest.mark.slow
 def test_only_what_changed_is_executed(book):
     status, printed, executed = book.build()
     assert (status, executed) == (0, ["first", "second"]), printed

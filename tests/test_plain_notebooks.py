@@ -82,6 +82,12 @@ def test_the_first_cell_says_where_the_library_and_the_models_are(notebook):
     assert "\n\n**Run** `make lab` in the book's folder" in first
 
 
+@pytest.mark.book
+def test_the_download_of_a_page_is_the_notebook_of_the_project(path):
+    download = HTML / "_sources/book" / path.name
+    assert download.read_text("utf-8") == path.read_text("utf-8")
+
+
 def test_a_figure_has_its_caption_in_the_cell_below(notebook):
     cells = notebook["cells"]
     for cell, below in zip(cells, [*cells[1:], {}], strict=True):
