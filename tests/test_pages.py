@@ -474,7 +474,7 @@ LOOK = r"""() => {
     "scrolls sideways": document.documentElement.scrollWidth > window.innerWidth,
   };
 }"""
-READABLE = 7.9  # pixels
+READABLE = 8.9  # pixels
 SMALL_WORDS = """(least) => {
   const closed = [...document.querySelectorAll("details:not([open])")];
   for (const part of closed) part.open = true;
