@@ -74,8 +74,9 @@ def places(contents):
     chapters = [name for part in numbered for name in part.items]
     found = {}
     for part in contents.root.subtrees:
-        below = [tree.items for name in part.items for tree in contents[name].subtrees]
-        found |= dict.fromkeys([*part.items, *sum(below, [])], part.caption)
+        below = [tree for name in part.items for tree in contents[name].subtrees]
+        for tree in (part, *below):
+            found |= dict.fromkeys(tree.items, part.caption)
     for part in numbered:
         for name in part.items:
             number = chapters.index(name) + 1

@@ -16,7 +16,7 @@ const nameOfPage = (link) => new URL(link.href).pathname.match(/(\w+)\.html$/)?.
 
 function markRead() {
   const { read } = recall();
-  for (const link of document.querySelectorAll(".bd-docs-nav a, .front-list a")) {
+  for (const link of document.querySelectorAll(".bd-docs-nav a, #the-chapters a")) {
     const isRead = read.includes(nameOfPage(link));
     link.classList.toggle("read", isRead);
     link.querySelector(".read-word")?.remove();
