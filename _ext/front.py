@@ -61,11 +61,13 @@ def fill(app, doctree, docname):
         if isinstance(link, nodes.reference):
             page = PurePosixPath(docname).with_name(link["refuri"].partition(".")[0])
             facts = app.env.metadata[str(page)]
-            words = [nodes.inline("", f"{facts['minutes']} min", classes=["minutes"])]
+            item[0] += said(f"{facts['minutes']} min", "minutes")
             if facts["control"]:
-                words.append(nodes.inline("", "control", classes=["with-control"]))
-            for word in reversed(words):
-                item[0][1:1] = [nodes.Text(" "), word]
+                item[0] += said("control", "with-control")
+
+
+def said(word, kind):
+    return [nodes.Text(" "), nodes.inline("", word, classes=[kind])]
 
 
 def places(contents):

@@ -17,7 +17,8 @@ SHOWN = """//*[contains(@class, "cell_input")]
 [not(ancestor::details[contains(@class, "fold-set-up")])]//pre |
 //*[@data-walk]//*[@class="w-line"]"""
 LONG = " + ".join(f"term_{number}" for number in range(60))
-MENU = """<nav class="bd-docs-nav"><p role="heading">I First</p><a href="one.html">1. One</a>
+MENU = """<nav class="bd-docs-nav">
+<p role="heading">I First</p><a href="one.html">1. One</a>
 <p role="heading">II Second</p><a href="two.html">2. Two</a></nav>"""
 ONE = f"""<h1>1. One</h1><h2 id="here">Here</h2><a href="#here">above</a>
 <a href="two.html#here">beyond</a> <a href="https://example.org/">outside</a>

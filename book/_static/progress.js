@@ -49,7 +49,7 @@ function followReader() {
   function stopHere() {
     const above = [...document.querySelectorAll("article section[id] > h2")]
       .filter((heading) => heading.getBoundingClientRect().top < innerHeight / 2).at(-1);
-    const here = { page, title: wordsOf(document.querySelector("h1")), place: above?.parentElement.id };
+    const here = { page, title: wordsOf(document.querySelector("article h1")), place: above?.parentElement.id };
     const after = next && { page: nameOfPage(next), title: wordsOf(next.querySelector(".prev-next-title")) };
     remember({ ...recall(), last: isAtEnd() ? after ?? here : here });
   }
