@@ -114,7 +114,8 @@ def join(folder: Path, only: set[str] | None = None) -> str:
 
 
 def read_contents(page: Path) -> Iterator[tuple[str, str]]:
-    """List the part and the name of every page from the menu of this one."""
+    """List this page, then the part and the name of every page in its menu."""
+    yield "", page.stem
     part = ""
     for element in (
         lxml.html.parse(page, parser())
@@ -122,8 +123,7 @@ def read_contents(page: Path) -> Iterator[tuple[str, str]]:
         .xpath("//nav[contains(@class, 'bd-docs-nav')]//*[self::a or @role='heading']")
     ):
         if element.tag == "a":
-            name = Path(element.get("href").replace("#", page.name)).stem
-            yield part, name
+            yield part, Path(element.get("href")).stem
         else:
             part = element.text_content().strip()
 

@@ -20,7 +20,6 @@ from book_files import (
     headings_over,
     is_fold,
     read_notebook,
-    source,
 )
 from bs4 import BeautifulSoup
 
@@ -154,6 +153,7 @@ PLAIN = {
 WIDE, NARROW = 1400, 400
 SOURCES = [f"book/{path.stem}.html" for path in [*NOTEBOOKS, *BOOK.glob("*.md")]]
 FRONT = "index.html"  # sends the reader to the introduction at once
+GONE = "404.html"  # has no looks of the theme: see test_front_page.py
 CODE = "_modules"  # the library's source as pages, all made alike: two stand for them
 BUILT = [
     path.relative_to(HTML).as_posix()
@@ -161,7 +161,7 @@ BUILT = [
     if not {"_static", CODE}.intersection(path.parts)
 ]
 BUILT += [f"{CODE}/index.html", f"{CODE}/transformer_lib/model/attention.html"]
-PAGES = sorted({*SOURCES, *BUILT} - {FRONT})
+PAGES = sorted({*SOURCES, *BUILT} - {FRONT, GONE})
 MB = 1_000_000
 
 
@@ -319,34 +319,6 @@ def test_the_front_door_leads_to_the_introduction():
     assert "book/intro.html" in text
 
 
-# -- The front page ------------------------------------------------------------------
-
-
-def test_the_front_page_says_of_each_chapter_how_long_it_takes():
-    times = dict(
-        re.findall(
-            r"^\w+\. \{ref\}`([\w-]+)`:.*?\*([^*]+)\*$",
-            (BOOK / "intro.md").read_text(encoding="utf-8"),
-            re.MULTILINE | re.DOTALL,
-        )
-    )
-    said = {}
-    for path in NOTEBOOKS:
-        opening = source(read_notebook(path)["cells"][0])
-        label = re.search(r"\(([\w-]+)\)=", opening)[1]
-        time = re.search(r"\*\*Time\*\* (.+?)\.?$", opening, re.MULTILINE)[1]
-        said[label] = time.replace(";", ",")
-    assert times == said
-
-
-def test_each_chapter_has_a_box_in_the_drawing_that_leads_to_it():
-    boxes = soup(built(HTML / "book" / "intro.html")).select("svg.map a")
-    assert {box["href"] for box in boxes} == {f"{path.stem}.html" for path in NOTEBOOKS}
-    for box in boxes:
-        number = box["href"].partition("_")[0].lstrip("0").upper()
-        assert box.select_one(".n").text == number, box
-
-
 # -- What a page weighs --------------------------------------------------------------
 
 
@@ -482,7 +454,7 @@ LOOK = r"""() => {
     "scrolls sideways": document.documentElement.scrollWidth > window.innerWidth,
   };
 }"""
-READABLE = 7.9  # pixels
+READABLE = 8.9  # pixels
 SMALL_WORDS = """(least) => {
   const closed = [...document.querySelectorAll("details:not([open])")];
   for (const part of closed) part.open = true;
@@ -573,9 +545,8 @@ def test_the_box_that_has_the_focus_is_seen(tab):
     box = tab.locator("svg.map a").first
     width = "box => getComputedStyle(box.querySelector('rect')).strokeWidth"
     before = box.evaluate(width)
-    tab.locator(".front-start a").last.focus()
-    tab.keyboard.press("Tab")
-    assert box.evaluate("box => box === document.activeElement")
+    tab.keyboard.press("Tab")  # otherwise the browser does not show the focus
+    box.focus()
     assert box.evaluate(width) == "3px" != before
 
 

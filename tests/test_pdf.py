@@ -13,10 +13,11 @@ sys.path.append(str(ROOT / "scripts"))
 import pdf
 
 SHOWN = """//*[contains(@class, "cell_input")]
-[not(ancestor::details[not(contains(@class, "fold"))])]//pre |
+[not(ancestor::details[not(contains(@class, "fold"))])]
+[not(ancestor::details[contains(@class, "fold-set-up")])]//pre |
 //*[@data-walk]//*[@class="w-line"]"""
 LONG = " + ".join(f"term_{number}" for number in range(60))
-MENU = """<nav class="bd-docs-nav"><a href="#">The book</a>
+MENU = """<nav class="bd-docs-nav">
 <p role="heading">I First</p><a href="one.html">1. One</a>
 <p role="heading">II Second</p><a href="two.html">2. Two</a></nav>"""
 ONE = f"""<h1>1. One</h1><h2 id="here">Here</h2><a href="#here">above</a>
@@ -121,10 +122,13 @@ def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_folded_on_the_page_is_open_on_paper(tmp_path):
-    print_book(HTML, tmp_path / "book.pdf", {"02_positions"})
+def test_what_is_folded_on_the_page_is_open_on_paper_but_the_set_up(tmp_path):
+    print_book(HTML, tmp_path / "book.pdf", {"03_attention"})
     texts, _ = read(tmp_path / "book.pdf")
-    assert "import itertools" in "".join(texts)  # in the set-up
+    page = lxml.html.parse(HTML / "book" / "03_attention.html").getroot()
+    (folded, *_) = page.xpath("//details[contains(@class, 'fold-answer')]//p")
+    assert without_spaces(folded.text_content()) in without_spaces("".join(texts))
+    assert "use_book_style()" not in "".join(texts)  # in the set-up
 
 
 def test_without_chromium_the_package_is_named(small, tmp_path, monkeypatch):

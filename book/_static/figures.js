@@ -48,7 +48,7 @@ document.addEventListener("DOMContentLoaded", () => {
     button.type = "button";
     button.setAttribute("aria-label", "Enlarge figure");
     button.title = "Enlarge";
-    button.innerHTML = '<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M9.5 2H14v4.5M14 2 9 7M6.5 14H2V9.5M2 14l5-5"/></svg>';
+    button.innerHTML = '<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M9.5 2H14v4.5M14 2 9 7M6.5 14H2V9.5M2 14l5-5"/></svg><span>Enlarge</span>';
     button.addEventListener("click", (event) => {
       event.stopPropagation();
       open(figure);

@@ -1,0 +1,368 @@
+"""The front page shows the book as it is; each page says where in it it stands."""
+
+import json
+import re
+import sys
+
+import pytest
+import torch
+import yaml
+from axe import findings
+from book_files import BOOK, HTML, NOTEBOOKS, ROOT, read_notebook, source
+from playwright.sync_api import expect
+from test_pages import NARROW, PAGES, WIDE, built, faults_of, read, soup
+
+sys.path.append(str(ROOT / "_ext"))
+
+import sharing
+
+from transformer_lib.translation import Translator
+
+pytestmark = pytest.mark.book
+FRONT = HTML / "book" / "intro.html"
+CHAPTER = HTML / "book" / "05_masks.html"
+PARTS = {
+    part["caption"]: [item["file"].partition("/")[2] for item in part["chapters"]]
+    for part in yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"]
+}
+CHAPTERS = [name for part in list(PARTS)[1:6] for name in PARTS[part]]
+
+
+def minutes_of(name):
+    opening = source(read_notebook(BOOK / f"{name}.ipynb")["cells"][0])
+    return int(re.search(r"\*\*Time\*\* (\d+) minutes", opening)[1])
+
+
+# -- What the front page says ----------------------------------------------------------
+
+
+def test_the_front_page_lists_the_chapters_part_by_part_as_the_contents_do():
+    listed = {
+        part.h3.find(string=True): [
+            item.a["href"].partition(".")[0] for item in part.select("li")
+        ]
+        for part in soup(built(FRONT)).select("#the-chapters > section")
+    }
+    wanted = {part: PARTS[part] for part in PARTS if part[0] in "IVA"}
+    assert listed == wanted
+    starts = [part["start"] for part in soup(FRONT).select("#the-chapters ol[start]")]
+    assert starts == ["7", "10", "16", "22"]
+
+
+def test_each_chapter_in_the_list_has_its_minutes_and_the_mark_of_a_control():
+    items = soup(built(FRONT)).select("#the-chapters li")
+    assert len(items) == len(NOTEBOOKS)
+    for item in items:
+        name = item.a["href"].partition(".")[0]
+        assert item.select_one(".minutes").text == f"{minutes_of(name)} min", name
+        has_control = bool(soup(HTML / "book" / f"{name}.html").select(".control"))
+        assert bool(item.select(".with-control")) == has_control, name
+
+
+def chapters_in(text):
+    """List the chapters that a text names, as numbers or as links with numbers."""
+    text = re.sub(r"\{ref\}`(\d+) <[\w-]+>`", r"\1", text)
+    numbers = []
+    for first, last in re.findall(r"(\d+)(?: to (\d+))?", text):
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
+
+
+def hours_of(names):
+    return round(2 * sum(map(minutes_of, names)) / 60) / 2
+
+
+PATHS = {"the core.": 6, "parts I to III.": 15, "Everything.": 27}
+
+
+def test_a_path_through_the_book_takes_as_long_as_its_chapters():
+    text = (BOOK / "intro.md").read_text("utf-8")
+    for name, count in PATHS.items():
+        said = re.search(
+            rf"{name}\*\* Chapters (.*?)\. They\s+take ([\d½]+) hours", text, re.DOTALL
+        )
+        numbers = chapters_in(said[1])
+        assert len(numbers) == count
+        names = [CHAPTERS[number - 1] for number in numbers]
+        if "appendices" in said[1]:
+            names += PARTS["Appendices"]
+        assert float(said[2].replace("½", ".5")) == hours_of(names), name
+
+
+def test_a_link_of_a_path_has_the_number_of_its_chapter():
+    for link in soup(built(FRONT)).select(".paths a[href^='0'], .paths a[href^='1']"):
+        assert link["href"].startswith(f"{CHAPTERS[int(link.text) - 1]}.html")
+
+
+def test_the_page_for_teachers_names_the_same_paths():
+    intro = " ".join((BOOK / "intro.md").read_text("utf-8").split())
+    text = " ".join((BOOK / "teaching.md").read_text("utf-8").split())
+    said = re.search(
+        r"The core, chapters ([^a-z]+and \d+), takes (\S+) hours.*?"
+        r"chapters (\d+ to \d+), take (\S+) hours.*?everything takes (\S+) hours",
+        text,
+    )
+    core, parts, _ = re.findall(r"\*\* Chapters (.*?)\. They", intro)
+    assert chapters_in(said[1]) == chapters_in(core)
+    assert chapters_in(said[3]) == chapters_in(parts)
+    hours = re.findall(r"They take (\S+) hours", intro)
+    assert [said[2], said[4], said[5]] == hours
+
+
+def test_what_is_said_of_the_translator_stands_on_its_card():
+    text = " ".join((BOOK / "intro.md").read_text("utf-8").split())
+    card = " ".join(
+        (ROOT / "models/multi30k-en-de/README.md").read_text("utf-8").split()
+    )
+    parameters = int(re.search(r"([\d,]+) parameters", card)[1].replace(",", ""))
+    assert f"has {parameters / 1e6:.1f} million parameters" in text
+    for said, on_card in [
+        (r"from ([\d,]+) captions", r"the ([\d,]+) training pairs"),
+        (
+            r"in (\d+) minutes on one H100",
+            r"(\d+) minutes beside the five others on one",
+        ),
+        (
+            r"trained (five) more models at the same",
+            r"minutes beside the (five) others",
+        ),
+        (r"it reaches ([\d.]+) \{term\}`BLEU`", r"test 2016 \| [\d.]+ \| ([\d.]+) \|"),
+    ]:
+        assert re.search(said, text)[1] == re.search(on_card, card)[1], said
+
+
+def test_the_translation_on_the_front_page_is_what_the_model_writes():
+    torch.set_default_dtype(torch.float32)
+    text = (BOOK / "intro.md").read_text("utf-8")
+    english, german = re.search(r"\*([^*]+)\* becomes \*([^*]+)\*", text).groups()
+    translator = Translator.load(ROOT / "models" / "multi30k-en-de")
+    assert translator.translate([english]) == [german]
+
+
+def test_each_box_in_the_drawing_leads_to_the_chapter_of_its_number():
+    boxes = soup(built(FRONT)).select("svg.map a")
+    for box in boxes:
+        assert box["href"] == f"{CHAPTERS[int(box.select_one('.n').text) - 1]}.html"
+    assert {CHAPTERS.index(box["href"][:-5]) + 1 for box in boxes} == {
+        *range(1, 10),
+        11,
+    }
+
+
+# -- What a reader sees of it ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(WIDE, 900), (820, 1100), (NARROW, 800)])
+def test_the_first_screen_has_a_sentence_two_buttons_and_a_listing_in_motion(tab, size):
+    tab.set_viewport_size({"width": size[0], "height": size[1]})
+    read(tab, built(FRONT).as_uri())
+    assert tab.evaluate("scrollY") == 0
+    assert tab.evaluate("document.activeElement === document.body")
+    start, other = tab.locator(".front-start a").all()
+    assert start.get_attribute("href").startswith("01_text_to_tensors.html")
+    walk = tab.locator(".front .walk")
+    line = walk.locator("[aria-current]")
+    assert ".softmax(" in line.inner_text()
+    for part in (tab.locator(".front-lead > p"), start, other, line):
+        box = part.bounding_box()
+        assert box["y"] + box["height"] < size[1]
+    before = walk.locator(".w-count").inner_text()
+    walk.get_by_role("button", name="Next").click()
+    assert walk.locator(".w-count").inner_text() != before
+    assert tab.faults == []
+
+
+def test_the_translator_on_the_front_page_translates(tab, server):
+    for root in (HTML.as_uri(), server):
+        read(tab, f"{root}/book/{built(FRONT).name}")
+        tab.get_by_role("button", name="Translate", exact=True).click()
+        expect(tab.locator(".c-german")).to_contain_text("Ein brauner Hund")
+        assert tab.faults == []
+
+
+def test_the_drawing_of_the_model_fits_the_screen(tab):
+    read(tab, built(FRONT).as_uri())
+    for width, height in [(WIDE, 900), (NARROW, 800)]:
+        tab.set_viewport_size({"width": width, "height": height})
+        box = tab.locator("svg.map").bounding_box()
+        assert box["width"] < width
+        assert box["height"] < height
+
+
+# -- Where a page is, and what was read ------------------------------------------------
+
+
+def test_each_page_says_where_in_the_book_it_is():
+    for number, name in enumerate(CHAPTERS, 1):
+        part = next(part for part in PARTS if name in PARTS[part]).split()[0]
+        place = soup(built(HTML / "book" / f"{name}.html")).select("article .place")
+        said = f"Part {part} · chapter {number} of {len(CHAPTERS)}"
+        assert [line.text for line in place] == [said]
+    for name, place in [("glossary", "Reference"), ("api_data", "Reference")]:
+        (line,) = soup(built(HTML / "book" / f"{name}.html")).select("article .place")
+        assert line.text == place
+        assert not line.has_attr("data-chapter")
+
+
+def go_to_end(tab):
+    tab.evaluate("document.querySelector('.prev-next-footer').scrollIntoView()")
+
+
+def marked(tab):
+    links = tab.locator(".bd-docs-nav a.read").all()
+    return [link.get_attribute("href") for link in links]
+
+
+def test_what_was_read_is_marked_and_the_front_page_goes_on_until_it_is_forgotten(
+    browser, server
+):
+    context = browser.new_context(viewport={"width": WIDE, "height": 900})
+    tab = context.new_page()
+    front = f"{server}/book/intro.html"
+    read(tab, f"{server}/book/{built(CHAPTER).name}")
+    assert marked(tab) == []
+    go_to_end(tab)
+    tab.wait_for_function("document.querySelector('.bd-docs-nav a.read')")
+    read(tab, front)
+    assert marked(tab) == ["05_masks.html"]
+    assert (
+        tab.get_by_role("link", name="Masks: who may look at whom (read)").count() == 2
+    )
+    offered = tab.locator(".front-start a").first
+    assert offered.inner_text().startswith("Continue: 6. ")
+    assert offered.get_attribute("href") == "06_sublayers.html"
+    assert findings(tab) == []
+
+    read(tab, f"{server}/book/03_attention.html")
+    place = tab.evaluate(
+        """() => {
+          const headings = document.querySelectorAll("article section[id] > h2");
+          headings[2].scrollIntoView();
+          return headings[2].parentElement.id;
+        }"""
+    )
+    read(tab, front)
+    assert offered.inner_text() == "Continue: 3. Attention"
+    assert offered.get_attribute("href") == f"03_attention.html#{place}"
+
+    tab.get_by_role("button", name="Forget it").click()
+    assert marked(tab) == []
+    assert tab.get_by_text("Forgotten.").is_visible()
+    assert tab.locator(".front-start a").count() == 2
+    read(tab, front)
+    assert tab.locator(".front-start a").count() == 2
+    assert tab.evaluate("localStorage.getItem(PROGRESS)") is None
+    context.close()
+
+
+REFUSED = """Storage.prototype.getItem = Storage.prototype.setItem =
+  Storage.prototype.removeItem = function () {
+    if (new Error().stack.includes("progress.js")) throw new DOMException("no");
+    return null;
+  };"""
+
+
+def test_a_browser_that_remembers_nothing_shows_the_pages_all_the_same(tab):
+    tab.add_init_script(REFUSED)
+    read(tab, built(CHAPTER).as_uri())
+    go_to_end(tab)
+    tab.wait_for_timeout(200)
+    read(tab, built(FRONT).as_uri())
+    tab.get_by_role("button", name="Forget it").click()
+    assert marked(tab) == []
+    assert tab.locator(".front-start a").count() == 2
+    assert tab.faults == []
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "{",
+        "null",
+        "7",
+        {"read": "05_masks", "last": 3},
+        {"read": [None], "last": {"page": "javascript:alert(1)//", "title": "x"}},
+        {"last": {"page": "05_masks", "title": "<b>x</b>", "place": '"><script>'}},
+    ],
+)
+def test_what_others_left_in_the_memory_of_the_browser_does_no_harm(tab, kept):
+    text = kept if isinstance(kept, str) else json.dumps(kept)
+    read(tab, built(FRONT).as_uri())
+    tab.evaluate("text => localStorage.setItem(PROGRESS, text)", text)
+    tab.reload()
+    assert marked(tab) == []
+    assert tab.locator(".front-start a").count() == 2
+    tab.evaluate("localStorage.clear()")
+    assert tab.faults == []
+
+
+# -- What others see of a page ---------------------------------------------------------
+
+
+def test_each_page_describes_itself_in_a_sentence_or_two_of_its_own():
+    def undescribed(page):
+        (tag,) = soup(page).select("meta[name=description]") or [{"content": ""}]
+        if not 30 < len(tag["content"]) <= sharing.LONGEST + 2:
+            yield tag["content"]
+        (shared,) = soup(page).select("meta[property='og:description']")
+        assert shared["content"] == tag["content"]
+
+    pages = [page for page in PAGES if page.startswith("book/")]
+    assert faults_of(undescribed, pages) == {}
+    said = [soup(HTML / page).select("meta[name=description]")[0] for page in pages]
+    assert len({tag["content"] for tag in said}) == len(pages)
+
+
+class Config:
+    html_title = "The <book>"
+    html_baseurl = ""
+
+
+class App:
+    config = Config()
+
+
+@pytest.mark.parametrize("base", ["", "https://example.org/book/"])
+def test_a_preview_has_a_picture_if_the_book_has_an_address(monkeypatch, base):
+    from docutils import nodes
+
+    monkeypatch.setattr(Config, "html_baseurl", base)
+    tree = nodes.section("", nodes.paragraph("", 'One word "asks" five <others> here.'))
+    context = {"title": "1. A &amp; <em>B</em>"}
+    sharing.add_tags(App(), "book/one", "page.html", context, tree)
+    tags = context["metatags"]
+    assert 'property="og:title" content="1. A &amp; B"' in tags
+    assert "&quot;asks&quot; five &lt;others&gt;" in tags
+    assert (
+        'content="https://example.org/book/_static/readme-page.png"' in tags
+    ) == bool(base)
+    assert ('content="https://example.org/book/book/one.html"' in tags) == bool(base)
+
+
+def test_the_picture_of_a_preview_exists():
+    assert (HTML / sharing.PICTURE).is_file()
+
+
+# -- Where there is no page ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "root"),
+    [
+        ("/gone.html", "/"),
+        ("/book/gone.html", "/"),
+        ("/some/place/book/gone/deep.html", "/some/place/"),
+        ("/some/place/_modules/transformer_lib/gone.html", "/some/place/"),
+        ("/some/place/", "/some/place/"),
+    ],
+)
+def test_a_page_that_is_missing_leads_back_into_the_book(tab, server, address, root):
+    page = built(HTML / "404.html").read_text("utf-8")
+    tab.route("**/*", lambda route: route.fulfill(body=page, content_type="text/html"))
+    tab.goto(f"{server}{address}")
+    links = tab.evaluate("[...document.links].map(link => link.pathname)")
+    assert links == [f"{root}{name}.html" for name in ("index", "search", "genindex")]
+    assert all((HTML / link.removeprefix(root)).is_file() for link in links)
+    for scheme in ("light", "dark"):
+        tab.emulate_media(color_scheme=scheme)
+        assert findings(tab) == []
