@@ -10,6 +10,11 @@ from html import escape, unescape
 from docutils import nodes
 
 LONGEST = 200  # letters of a description
+SERVICES = {
+    "notebook_interface": "jupyterlab",
+    "binderhub_url": "https://mybinder.org",
+    "colab_url": "https://colab.research.google.com",
+}
 PICTURE = "_static/readme-page.png"
 
 
@@ -61,6 +66,14 @@ def add_tags(app, pagename, templatename, context, doctree):
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
 
 
+def offer_services(app, config):
+    """Show buttons that run a chapter elsewhere, if the book has a public home."""
+    options = config.html_theme_options
+    if options.get("repository_url"):
+        options["launch_buttons"] = SERVICES
+
+
 def setup(app):
+    app.connect("config-inited", offer_services)
     app.connect("html-page-context", add_tags)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
