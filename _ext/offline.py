@@ -1,8 +1,8 @@
 """Remove what a page does not use, or what would make it ask another host.
 
 Jupyter Book always loads sphinx-thebe. This book does not use it, and its script
-contains the address of a CDN, so both of its scripts are removed. The fonts of icons are
-removed because the pages draw their icons (``scripts/fontawesome.js``).
+contains the address of a CDN, so both of its scripts are removed. The theme's fonts of
+icons are removed because the pages draw their icons (``scripts/fontawesome.js``).
 """
 
 import shutil
