@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.decoding import greedy_decode
-from transformer_lib.faster.fast_decoder import FastDecoder, unknown
+from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
 from transformer_lib.model import record_attention
 from transformer_lib.training import load_model, save_model
 from transformer_lib.variants import (
@@ -97,7 +97,7 @@ def test_the_fast_decoder_writes_the_same_or_says_what_it_does_not_know(drawn):
     model, src, _ = drawn
     ids = {"bos_id": (model.config.pad_id + 1) % model.config.tgt_vocab_size}
     ids["eos_id"] = (model.config.pad_id + 2) % model.config.tgt_vocab_size
-    if unknown(model) is None:
+    if why_unsupported(model) is None:
         written = greedy_decode(model, src, **ids, max_len=5)
         assert greedy_decode(FastDecoder(model), src, **ids, max_len=5) == written
     else:

@@ -201,7 +201,7 @@ def literals(text):
 
 
 def test_the_map_and_the_style_of_the_book_take_the_colours_of_boxes_from_there():
-    style = (BOOK / "_static/book.css").read_text(encoding="utf-8")
+    style = (BOOK / "_static/front.css").read_text(encoding="utf-8")
     rules = [line for line in style.splitlines() if line.startswith(".map ")]
     assert rules
     assert not literals("".join(rules))
@@ -225,5 +225,5 @@ def test_the_controls_take_these_colours_from_there(name):
 
 def test_plots_and_drawings_name_their_colours():
     for name in ("plotting", "drawing"):
-        text = (ROOT / "transformer_lib" / f"{name}.py").read_text(encoding="utf-8")
+        text = (ROOT / "bookkit" / f"{name}.py").read_text(encoding="utf-8")
         assert not literals(text)

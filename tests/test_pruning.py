@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from transformer_lib.data import make_batch
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.faster.fast_decoder import FastDecoder, unknown
+from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
 from transformer_lib.faster.pruning import (
     feature_sizes,
     features_of,
@@ -356,7 +356,7 @@ def test_a_pruned_model_writes_the_same_with_the_fast_decoder(model, batches, ev
         remove_heads(model.decoder.layers[0].self_attention, [0, 3])
         remove_heads(model.decoder.layers[1].cross_attention, [4])
         remove_features(model.decoder.layers[1].feed_forward, torch.tensor([1, 2]))
-    assert unknown(model) is None
+    assert why_unsupported(model) is None
     src, fast = batches[1].src, FastDecoder(model)
     assert greedy_decode(fast, src, **IDS) == greedy_decode(model, src, **IDS)
     found, expected = (
