@@ -29,7 +29,7 @@ ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 class SmallBook:
     def __init__(self, root):
         self.root = root
-        for name in ("_ext", "scripts", "_config.yml"):
+        for name in ("_ext", "scripts", "_config.yml", "book/extra"):
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, root / name)
         self.write("requirements.txt", "")
@@ -216,7 +216,7 @@ def test_a_notebook_that_is_none_is_named(book):
     status, printed, _ = book.build()
     assert status == 1, printed
     end = printed[printed.index("book/first.ipynb cannot be read: ") :]
-    assert "Notebook does not appear to be JSON: 'no JSON'" in end
+    assert "book/first.ipynb cannot be read: Expecting value" in end
     assert len(end.splitlines()) < 8
 
 
