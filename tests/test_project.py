@@ -140,7 +140,8 @@ def test_make_and_its_script_know_the_same_commands(make):
     text = (ROOT / "Makefile").read_text("utf-8")
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1]
     assert set(phony.split()) == set(make.COMMANDS)
-    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True)
+    command = ["make", "--no-print-directory", "help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert len(done.stdout.splitlines()) == len(make.COMMANDS)
 
 
