@@ -1,4 +1,4 @@
-"""Fail where a note of chapters 1 to 12 covers a call of the library without a word.
+"""Fail where a note of chapters 1 to 13 covers a call of the library without a word.
 
 In the other chapters it is reported, and the build goes on.
 """

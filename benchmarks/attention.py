@@ -11,7 +11,7 @@ processor, so that other programs disturb them less; of each way the median is g
 and the median over the rounds of its time divided by that of the kernel that has all
 pairs, with ``is_causal`` or to both sides. Memory is the peak of what one run
 allocates, counted by the profiler; the inputs are not counted. The table is kept in
-``experiments/attention_pairs.csv``, which chapters 22 and 23 draw.
+``experiments/attention_pairs.csv``, which chapters 23 and 24 draw.
 """
 
 import argparse

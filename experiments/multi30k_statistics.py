@@ -64,7 +64,7 @@ def corpus_rows(translator: Translator) -> Iterator[Row]:
 
 
 def noun_rows(translator: Translator) -> Iterator[Row]:
-    """Count some nouns of chapter 13 in the English training captions."""
+    """Count some nouns of chapter 14 in the English training captions."""
     seen = Counter(
         word
         for source, _ in multi30k("train")

@@ -38,7 +38,7 @@ PROGRAMS = {
     "cc": Program(
         ("cc",),
         ("gcc", "libc6-dev"),
-        "chapter 17 compiles a few lines of C and otherwise leaves them out",
+        "chapter 18 compiles a few lines of C and otherwise leaves them out",
         required=False,
     ),
 }

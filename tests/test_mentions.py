@@ -83,7 +83,7 @@ def test_the_page_says_it_and_the_build_fails_in_the_core_alone(monkeypatch):
     for listing in (bad, good):
         html = listing._repr_html_()
         document += nodes.raw(html, html, format="html")
-    for name in ("book/12_cache", "book/13_translator", "book/01_text_to_tensors"):
+    for name in ("book/13_cache", "book/14_translator", "book/01_text_to_tensors"):
         app = SimpleNamespace(env=SimpleNamespace(docname=name))
         mentions.check(app, document)
     call = "padding_mask: <b> (line 3)"
