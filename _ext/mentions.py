@@ -10,7 +10,7 @@ from docutils import nodes
 from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
-CORE = re.compile(r"book/(0\d|1[0-2])_")
+CORE = re.compile(r"book/(0\d|1[0-3])_")
 FOUND = re.compile(
     r'<section class="walk" data-walk="[^"]*" data-unmentioned="([^"]*)"'
 )

@@ -34,8 +34,8 @@ def result(tab, root, query, page):
 
 def test_a_result_leads_to_the_section_that_is_about_the_words(tab, server):
     for root in (HTML.as_uri(), server):
-        result(tab, root, "label smoothing", "10_training").click()
-        tab.wait_for_url("**/10_training.html*")
+        result(tab, root, "label smoothing", "11_training_well").click()
+        tab.wait_for_url("**/11_training_well.html*")
         heading = tab.locator("article :is(h2, h3)", has_text="Label smoothing").first
         top = heading.evaluate("part => part.getBoundingClientRect().top")
         assert 0 <= top < 200, root
@@ -48,7 +48,7 @@ def test_the_chapter_that_explains_the_words_is_the_first_chapter_listed(tab, se
     with QUERIES.open(encoding="utf-8", newline="") as file:
         homes = {row["query"]: row["home"] for row in csv.DictReader(file)}
     chapters = {f"book/{path.stem}" for path in NOTEBOOKS}
-    assert len(homes) == 30
+    assert len(homes) == 31
     assert set(homes.values()) == chapters
     for root in (HTML.as_uri(), server):
         read(tab, f"{root}/search.html?q=")
@@ -93,10 +93,10 @@ def test_american_spelling_plural_and_a_beginning_find_the_same(tab):
 
 def test_from_a_folder_a_result_says_how_its_page_begins(tab):
     read(tab, f"{HTML.as_uri()}/search.html?q=label+smoothing")
-    page = tab.locator("#search-results li", has=tab.locator("a[href*='10_training']"))
+    page = tab.locator("#search-results li", has=tab.locator("a[href*='11_training_well']"))
     expect(page.first.locator(".context")).not_to_be_empty()
     says = page.first.locator(".context").inner_text().removesuffix(" …")
-    read(tab, built(HTML / "book" / "10_training.html").as_uri())
+    read(tab, built(HTML / "book" / "11_training_well.html").as_uri())
     first = tab.locator("article p").first.inner_text()
     assert " ".join(first.split()).startswith(says)
     assert len(says) > 20
