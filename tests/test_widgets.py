@@ -2,16 +2,19 @@
 
 import pytest
 import torch
+from book_files import ROOT
 from test_widget_beam import STEPS, pieces
 
 from bookkit.widgets.beam import beam_control
 from bookkit.widgets.control import Control
 from bookkit.widgets.heads import heads_control
+from bookkit.widgets.leak import leak_control
 from bookkit.widgets.masks import mask_control
 from bookkit.widgets.positions import positions_control
 from bookkit.widgets.softmax import softmax_control
 from bookkit.widgets.translator import translator_control
 from bookkit.widgets.window import window_control
+from transformer_lib.translation import Translator
 
 WORDS, SCORES = ["the", "cat", "reads"], [1.0, 3.0, 2.0]
 
@@ -48,8 +51,11 @@ def test_a_control_leaves_nothing_on_the_page(show, tab):
 
 def all_controls():
     maps = {"encoder.layers.0.self_attention": torch.eye(2)[None, None]}
+    translator = Translator.load(ROOT / "models/grammar-en-de")
+    both, german = [translator.model] * 2, "die Katze liest ein rotes Buch"
     return [
         softmax_control(WORDS, SCORES),
+        leak_control(*both, translator.tokenizer, "the cat reads a red book", german),
         beam_control(STEPS, pieces),
         heads_control(maps, [["a", "b"]], [["c", "d", "e"]]),
         mask_control(["a b", "c"], ["d e", "f"]),

@@ -38,7 +38,9 @@ const percent = (share) => (share < 0.005 ? "< 1 %" : `${Math.round(100 * share)
 function draw(root, data, { make, button, pick, paint }) {
   const { words, colours } = data;
   const reads = words.slice(0, -1), size = reads.length;
-  const models = data.models.map((model) => prepare(model, data.src, data.tokens));
+  const prepared = []; /* each model when it is first needed: it takes some milliseconds */
+  const modelOf = (i) =>
+    prepared[i] ??= prepare(data.models[i], data.src, data.tokens);
   const causal = (t, s) => s <= t;
   const asked = 2; /* the row that the question is about */
   const PRESETS = [
@@ -52,14 +54,14 @@ function draw(root, data, { make, button, pick, paint }) {
 
   /* -- The grid -- */
   const cells = table(size, (t, s) => make("button", { type: "button",
-    tabindex: t + s ? -1 : 0, click: () => clicked(t, s) }));
+    tabindex: t + s ? -1 : 0, click: (event) => clicked(t, s, event) }));
   const bars = reads.map((_, t) => ({ number: make("b"), fill: make("i"),
     word: make("span", {}, words[t + 1]) }));
   const headers = reads.map((word) => make("th", { scope: "col" }, make("span", {}, word)));
-  const grid = make("table", { role: "grid", "aria-label": "The decoder's mask: pressed cells may be attended to",
-    keydown: moved },
+  const name = "The decoder's mask: pressed cells may be attended to";
+  const grid = make("table", { role: "grid", "aria-label": name, keydown: moved },
   make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "reads"), headers,
-    make("th", { scope: "col", class: "c-next" }, "true next word"))),
+    make("th", { scope: "col", class: "c-next" }, "next word"))),
   make("tbody", {}, reads.map((word, t) => make("tr", {},
     make("th", { scope: "row" }, word),
     cells[t].map((cell) => make("td", {}, cell)),
@@ -90,7 +92,7 @@ function draw(root, data, { make, button, pick, paint }) {
   /* -- What follows from a change, in words -- */
   function show(because = "") {
     const before = shown;
-    const probabilities = models[state.model](state.mask);
+    const probabilities = modelOf(state.model)(state.mask);
     shown = { mask: state.mask, probabilities };
     drawMask();
     drawBars(probabilities);
@@ -100,11 +102,12 @@ function draw(root, data, { make, button, pick, paint }) {
       && Math.abs(probabilities[t] - before.probabilities[t]) >= MOVED);
     const lines = [because, ...rows.map((t) => `“${words[t + 1]}”, row ${reads[t]}: `
       + `${percent(before.probabilities[t])} → ${percent(probabilities[t])}.`)];
-    if (because && !rows.length) lines.push("No bar moves by 2 points or more.");
+    if (!because) return;
+    if (!rows.length) lines.push("No bar moves by 2 points or more.");
     if (empty.length) {
       lines.push(`Nothing to look at, and zeros from self-attention: ${empty.join(", ")}.`);
     }
-    tell(lines.filter(Boolean));
+    tell(lines);
   }
 
   const tell = (lines) =>
@@ -126,8 +129,8 @@ function draw(root, data, { make, button, pick, paint }) {
   const withCell = (mask, t, s, open) => mask.with(t, mask[t].with(s, open));
 
   /* -- Mouse, touch and keys -- */
-  function clicked(t, s) {
-    if (stroke?.moved) return; /* painted already */
+  function clicked(t, s, { detail }) {
+    if (detail && stroke?.moved) return; /* painted already; keys have no detail */
     focusOn(t, s);
     if (state.game) guess(t, s);
     else changed(withCell(state.mask, t, s, !state.mask[t][s]));
@@ -185,8 +188,8 @@ function draw(root, data, { make, button, pick, paint }) {
         + "it does not help the model: it confuses it. Click it." },
   ];
 
-  function level(number) {
-    const game = { ...LEVELS[number], number, guesses: state.game?.guesses ?? 0 };
+  function level(number, guesses) {
+    const game = { ...LEVELS[number], number, guesses };
     Object.assign(state, { game, model: game.model });
     state.mask = table(size, (t, s) => causal(t, s)
       || game.open.some(([row, column]) => row === t && column === s));
@@ -203,25 +206,21 @@ function draw(root, data, { make, button, pick, paint }) {
 
   function guess(t, s) {
     const { leak, number } = state.game, before = shown.probabilities[t];
-    state.game.guesses += 1;
+    const guesses = ++state.game.guesses;
     if (t !== leak[0] || s !== leak[1]) {
       tell([s <= t ? "That cell is not in the future."
         : `Not this one: row ${reads[t]} must say “${words[t + 1]}”`
           + (s === t + 1 ? ", and this cell is hidden." : `, not “${reads[s]}”.`)]);
       return;
     }
-    const { guesses } = state.game;
-    state.game = { guesses, number, isOver: true };
+    leave();
     state.mask = withCell(state.mask, t, s, false);
     show();
-    tell([`Found. With this cell open, row ${reads[t]} gave “${words[t + 1]}” `
-      + `${percent(before)}; now that it is hidden, ${percent(shown.probabilities[t])}.`]);
-    if (number + 1 < LEVELS.length) {
-      says.append(button("Next level", () => level(number + 1)));
-    } else {
-      says.append(make("span", {}, `Three leaks found with ${guesses} clicks.`));
-      leave();
-    }
+    tell([`Found. With this cell open, “${words[t + 1]}” had ${percent(before)}. `
+      + `Now the cell is hidden, and it has ${percent(shown.probabilities[t])}.`]);
+    says.append(number + 1 < LEVELS.length
+      ? button("Next level", () => level(number + 1, guesses))
+      : make("span", {}, `You found three leaks with ${guesses} clicks.`));
   }
 
   const modelPick = pick("The model was trained", TRAINED, state.model, (model) => {
@@ -230,12 +229,13 @@ function draw(root, data, { make, button, pick, paint }) {
     show(`The other model: trained ${TRAINED[model]}.`);
   });
   const playButton = button("Play: find the leak", () => {
-    if (!state.game) level(0);
-    else {
-      leave();
-      changed(table(size, causal));
-      show();
+    if (!state.game) {
+      level(0, 0);
+      return;
     }
+    leave();
+    state.mask = table(size, causal);
+    show("The causal mask again.");
   });
   const legend = [["may_attend", "may attend"], ["hidden", "hidden"]].map(
     ([name, text]) => make("span", {}, paint(make("i"), colours[name]), text));
@@ -254,6 +254,7 @@ function draw(root, data, { make, button, pick, paint }) {
       make("span", {}, make("i", { class: "c-future" }), "open future"),
       make("span", {}, "rows ask, columns are asked")),
     says);
-  show();
+  drawMask();
   tell(["Each bar is the probability that the model gives to the true next word."]);
+  setTimeout(() => shown || show()); /* so that the page need not wait */
 }

@@ -1,5 +1,7 @@
 """The decoder's mask as cells to paint, and what a trained model makes of it."""
 
+from itertools import pairwise
+
 from bookkit.colours import COLOURS
 from bookkit.widgets.control import Control
 from transformer_lib.data import SPECIAL_TOKENS, Tokenizer
@@ -49,10 +51,10 @@ def leak_control(
             )
     tokens = [tokenizer.bos_id, *tgt, tokenizer.eos_id]
     words = [NAMES.get(piece, piece.lstrip("▁")) for piece in tokenizer.pieces(tokens)]
-    triangle = "\n".join(
-        f"{word} may look at {' '.join(words[: t + 1])}; the next word is {words[t + 1]}"
-        for t, word in enumerate(words[:-1])
-    )
+    rows = [
+        f"{word} may look at {' '.join(words[: t + 1])}; the next word is {then}"
+        for t, (word, then) in enumerate(pairwise(words))
+    ]
     return Control(
         "leak",
         "Paint the mask, see the leak",
@@ -64,6 +66,7 @@ def leak_control(
             "words": words,
             "colours": {name: COLOURS[name] for name in ("may_attend", "hidden")},
         },
-        f"The causal mask of the decoder that translates “{english}”.\n{triangle}",
+        f"The causal mask of the decoder that translates “{english}”.\n"
+        + "\n".join(rows),
         scripts=tuple(map(source, ENGINE)),
     )
