@@ -82,6 +82,7 @@ COLOUR = "e => getComputedStyle(e).backgroundColor.match(/\\d+/g).map(Number)"
 
 def test_nothing_is_the_brightest_in_the_light_and_the_darkest_in_the_dark(show, tab):
     control = show(mask_control(["a b", "c"], ["d e", "f"]))
+    control.get_by_role("combobox", name="The code").select_option(label="is right")
     seen, hidden = (
         control.get_by_role("cell", name=name, exact=True).first
         for name in ("may attend", "hidden")
