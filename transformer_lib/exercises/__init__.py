@@ -13,6 +13,7 @@ from transformer_lib.exercises.exercise import (
     Predict,
     numbers,
     same,
+    table,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "load",
     "numbers",
     "same",
+    "table",
 ]

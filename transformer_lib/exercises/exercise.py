@@ -104,8 +104,8 @@ class Build:
     kind = "Build"
 
     def right(self, answer: Callable) -> Callable:
-        """Add a correct answer, as a decorator."""
-        self.rights.append(answer)
+        """Add a correct answer, as a decorator; of a class, an object."""
+        self.rights.append(answer() if isinstance(answer, type) else answer)
         return answer
 
     def wrong(self, *fails: str) -> Callable:
@@ -183,3 +183,8 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
     """Draw normal numbers in float64, the same each time, for a case."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def table(values: list) -> Tensor:
+    """Make a float64 tensor for a case, whatever the default dtype is."""
+    return torch.tensor(values, dtype=torch.float64)

@@ -39,6 +39,14 @@ class Run:
         made = self.build.rights[0](*limits.fresh(case).values())
         return made if isinstance(made, tuple) else (made,)
 
+    def gradients(self, case: Case) -> dict[str, Tensor]:
+        """Return the gradient of every floating-point argument, zeros for none."""
+        try:
+            return gradients(lambda given: self.with_arguments(given, case), case)
+        except RuntimeError as error:  # from backward
+            says = f"The gradient cannot be computed: {str(error).splitlines()[0]}"
+            raise Fault(says, case) from None
+
     def tensors(self, case: Case) -> tuple[Tensor, ...]:
         """Return what the answer makes of a case, if these are the tensors wanted."""
         made = self.call(case)
@@ -94,23 +102,21 @@ def own_lines(error: BaseException) -> str:
 
 def wrong_shape(name: str, axes: str, expected: torch.Size, found: torch.Size) -> str:
     """Say how a shape differs, with the letters of the axes."""
-    letters = axes.split()
-    letters = letters[1:] if letters[0] == "..." else letters
-    sizes = tuple(expected)[-len(letters) :] if letters else ()
-    named = ", ".join(letters if axes[0] != "." else ["...", *letters])
-    says = f"The shape of {name} must be ({named}), here {tuple(expected)}, "
-    says += f"and is {tuple(found)}."
-    names = dict(zip(sizes, letters, strict=True))
-    if sorted(found) == sorted(expected) and len(names) == len(letters):
-        order = ", ".join(names.get(size, str(size)) for size in found)
+    letters = axes.split()[-len(expected) :]
+    says = f"The shape of {name} must be ({', '.join(letters)}), here "
+    says += f"{tuple(expected)}, and is {tuple(found)}."
+    of_size = dict(zip(reversed(expected), reversed(letters), strict=False))
+    if sorted(found) == sorted(expected) and len(set(expected)) == len(expected):
+        order = ", ".join(of_size[size] for size in found)
         says += f" These are the right axes in the order ({order})."
     return says
 
 
-# -- The rungs that every exercise shares ----------------------------------------------
+# -- The tests that every exercise shares; the reader sees their docstrings ------------
 
 
 def is_callable(run: Run) -> None:
+    """It can be called."""
     if isinstance(run.answer, type):
         name = run.answer.__name__
         raise Fault(f"{name} is a class. Pass an object that it makes: {name}().")
@@ -120,6 +126,7 @@ def is_callable(run: Run) -> None:
 
 
 def takes_arguments(run: Run) -> None:
+    """It accepts the arguments."""
     try:
         forward = getattr(run.answer, "forward", run.answer)
         inspect.signature(forward).bind(*run.build.example.values())
@@ -131,18 +138,22 @@ def takes_arguments(run: Run) -> None:
 
 
 def runs(run: Run) -> None:
+    """It runs without an error."""
     run.call(run.build.example)
 
 
 def returns_tensors(run: Run) -> None:
+    """It returns tensors."""
     run.tensors(run.build.example)
 
 
 def has_shape(run: Run) -> None:
+    """The result has the right shape."""
     run(run.build.example)
 
 
 def keeps_dtype(run: Run) -> None:
+    """It keeps the dtype and the device."""
     example = run.build.example
     for name, result, expected in zip(
         run.build.returns, run(example), run.solution(example), strict=True
@@ -155,6 +166,7 @@ def keeps_dtype(run: Run) -> None:
 
 
 def is_finite(run: Run) -> None:
+    """The numbers are finite."""
     for name, result in zip(run.build.returns, run(run.build.example), strict=True):
         if not (finite := result.isfinite()).all():
             at = tuple((~finite).nonzero()[0].tolist())
@@ -163,6 +175,7 @@ def is_finite(run: Run) -> None:
 
 
 def leaves_arguments(run: Run) -> None:
+    """It leaves its arguments unchanged."""
     given = limits.fresh(run.build.example)
     run.with_arguments(given, run.build.example)
     for name, before in run.build.example.items():
@@ -205,21 +218,17 @@ def should_have_gradient(build: Build) -> dict[str, Tensor]:
 
 
 def passes_gradient(run: Run) -> None:
+    """A gradient reaches every input that needs one."""
     example, expected = run.build.example, should_have_gradient(run.build)
-    try:
-        found = gradients(lambda given: run.with_arguments(given, example), example)
-    except RuntimeError as error:  # from backward
-        says = f"The gradient cannot be computed: {str(error).splitlines()[0]}"
-        raise Fault(says, example) from None
-    for name in expected:
-        if not found[name].abs().max() > 0:
-            says = f"No gradient reaches {name}: is it detached, or never used?"
-            raise Fault(says, example)
+    found = run.gradients(example)
     try:
         same(run, example)
     except Fault:
         return  # wrong numbers have wrong gradients: another test reports them
     for name, gradient in expected.items():
+        if not found[name].any():
+            says = f"No gradient reaches {name}: is it detached?"
+            raise Fault(says, example)
         if not torch.allclose(found[name].to(gradient.dtype), gradient, 1e-4, 1e-6):
             says = f"The result is right, but not the gradient of {name}: "
             says += "is a part of the computation detached?"
@@ -228,15 +237,15 @@ def passes_gradient(run: Run) -> None:
 
 STOP = {"callable", "arguments", "runs", "tensor", "shape", "finite"}
 RUNGS = {
-    "callable": ("It can be called.", is_callable),
-    "arguments": ("It accepts the arguments.", takes_arguments),
-    "runs": ("It runs without an error.", runs),
-    "tensor": ("It returns tensors.", returns_tensors),
-    "shape": ("The result has the right shape.", has_shape),
-    "dtype": ("It keeps the dtype and the device.", keeps_dtype),
-    "finite": ("The numbers are finite.", is_finite),
-    "unchanged": ("It leaves its arguments unchanged.", leaves_arguments),
-    "gradient": ("A gradient reaches every input that needs one.", passes_gradient),
+    "callable": is_callable,
+    "arguments": takes_arguments,
+    "runs": runs,
+    "tensor": returns_tensors,
+    "shape": has_shape,
+    "dtype": keeps_dtype,
+    "finite": is_finite,
+    "unchanged": leaves_arguments,
+    "gradient": passes_gradient,
 }
 
 
@@ -267,7 +276,8 @@ def rungs(build: Build) -> dict[str, tuple[str, Callable]]:
         del shared["unchanged"]
     if not should_have_gradient(build):
         del shared["gradient"]
-    return shared | {idea.name: (idea.says, idea) for idea in build.ideas}
+    said = {name: (test.__doc__, test) for name, test in shared.items()}
+    return said | {idea.name: (idea.says, idea) for idea in build.ideas}
 
 
 def climb(build: Build, answer: Callable) -> Climb:
