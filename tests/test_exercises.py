@@ -275,6 +275,21 @@ def test_an_endless_answer_is_stopped_in_any_thread(exercise):
         assert "x = x + 1" in report.trace or "while True" in report.trace
 
 
+def test_an_answer_that_was_stopped_is_not_run_again(exercise):
+    calls = []
+
+    def endless_for_one_row(x, weight, bias):
+        calls.append(len(x))
+        while len(x) == 1:
+            calls[-1] += 0
+        return rows(x, weight, bias)
+
+    exercise.ideas = [*exercise.ideas, *exercise.ideas]
+    report = check("rows-1", endless_for_one_row)
+    assert "stopped" in report.says
+    assert calls.count(1) == 1
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no limit elsewhere")
 @pytest.mark.parametrize(
     "huge",
@@ -300,10 +315,9 @@ def test_the_traceback_is_that_of_the_reader(exercise):
 
     report = check("rows-1", lambda x, w, b: deep(x))
     assert report.says.startswith("This fails: “It runs without an error.” It raises R")
-    assert [line.split(" in ")[-1] for line in report.trace.splitlines()[::3]] == [
-        "<lambda>",
-        "deep",
-    ]
+    lines = report.trace.splitlines()
+    assert [line.partition(", in ")[2] for line in lines[::2]] == ["<lambda>", "deep"]
+    assert lines[3].strip() == "return x @ torch.ones(7)"
 
 
 def test_what_an_answer_prints_and_writes_is_caught_and_escaped(exercise, capsys):

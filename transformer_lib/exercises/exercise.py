@@ -33,6 +33,10 @@ class Fault(Exception):
         self.at, self.trace = at, trace
 
 
+class Stopped(Fault):
+    """The answer needed too much time or memory, so no further test runs it."""
+
+
 def same(run: Callable, case: Case) -> None:
     """Compare every number with the solution's.
 
@@ -45,7 +49,7 @@ def same(run: Callable, case: Case) -> None:
         Fault: With the index of the first number that differs.
     """
     for result, expected in zip(run(case), run.solution(case), strict=True):
-        result = result.to(expected.dtype)
+        result = result.to(expected)
         wrong = ~torch.isclose(result, expected, rtol=1e-5, atol=1e-7, equal_nan=True)
         if wrong.any():
             at = tuple(wrong.nonzero()[0].tolist())

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from transformer_lib.exercises import limits
-from transformer_lib.exercises.exercise import Build, Case, Fault, Idea, same
+from transformer_lib.exercises.exercise import Build, Case, Fault, Idea, Stopped, same
 
 
 class Run:
@@ -78,11 +78,11 @@ class Run:
             return limits.call(self.answer, list(arguments.values()), self.printed)
         except limits.TooLong as error:
             says = f"It was stopped after {limits.SECONDS:g} seconds. Does a loop end?"
-            raise Fault(says, case, trace=own_lines(error)) from None
+            raise Stopped(says, case, trace=own_lines(error)) from None
         except MemoryError as error:
             says = "It was stopped because it needs gigabytes of memory, and a few "
             says += "kilobytes are enough. Which tensor is so large?"
-            raise Fault(says, case, trace=own_lines(error)) from None
+            raise Stopped(says, case, trace=own_lines(error)) from None
         except (Exception, SystemExit) as error:
             text = (str(error).strip().splitlines() or [""])[0]
             says = f"It raises {type(error).__name__}{text and ': '}{text}"
@@ -91,13 +91,13 @@ class Run:
 
 def own_lines(error: BaseException) -> str:
     """Cut a traceback to the lines of the reader."""
-    frames = [
-        frame
+    lines = [
+        f"line {frame.lineno}, in {frame.name}\n    {frame.line}"
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename not in (__file__, limits.__file__)
         and "/torch/" not in frame.filename.replace("\\", "/")
     ]
-    return "".join(traceback.format_list(frames[-6:]))
+    return "\n".join(lines[-6:])
 
 
 def wrong_shape(name: str, axes: str, expected: torch.Size, found: torch.Size) -> str:
@@ -289,7 +289,7 @@ def climb(build: Build, answer: Callable) -> Climb:
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(0)
         for name, (says, test) in rungs(build).items():
-            if done.failed & STOP:
+            if done.failed & STOP or isinstance(done.fault, Stopped):
                 done.waiting.append(says)
                 continue
             try:
