@@ -8,6 +8,7 @@ import threading
 import pytest
 import torch
 import write_exercises
+from axe import findings
 from book_files import ROOT
 
 from transformer_lib.exercises import (
@@ -395,6 +396,7 @@ def test_an_unknown_exercise_is_refused(name):
 
 SHAPE = Predict("a-1", "t", "q", (2, 3), {(2, 3): "Yes.", (3, 2): "No."}, ("h",), "a")
 NUMBER = Predict("a-2", "t", "q", 0.5, {0.5: "Yes.", 2: "No."}, ("h",), "a")
+COUNT = Predict("a-3", "t", "q", 65_000_002, {65_000_002: "Yes."}, ("h",), "a")
 
 
 @pytest.mark.parametrize(
@@ -405,7 +407,11 @@ NUMBER = Predict("a-2", "t", "q", 0.5, {0.5: "Yes.", 2: "No."}, ("h",), "a")
         (SHAPE, [3, 2], False),
         (NUMBER, "0.5", True),
         (NUMBER, 1 / 2, True),
+        (NUMBER, 0.499, True),
+        (NUMBER, 0.49, False),
         (NUMBER, 3, False),
+        (COUNT, 65_000_002, True),
+        (COUNT, 65_000_001, False),
     ],
 )
 def test_a_prediction_may_be_written_in_several_ways(exercise, answer, right):
@@ -426,3 +432,115 @@ def test_the_answer_is_not_in_plain_view(exercise):
     for says in question.replies(exercise).values():
         assert says not in html
     assert "http" not in html
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda each: each.name)
+def test_hints_and_replies_have_no_formulas_which_only_the_page_shows(exercise):
+    texts = [*exercise.hints]
+    if isinstance(exercise, Build):
+        texts += [text for idea in exercise.ideas for text in (idea.says, idea.hint)]
+    else:
+        texts += question.replies(exercise).values()
+    assert [text for text in texts if "$" in text or text.count("`") % 2] == []
+
+
+# -- On the page, without a kernel -----------------------------------------------------
+
+
+@pytest.fixture
+def ask(tab):
+    """Show a question twice, and give the second and how to answer it by keyboard."""
+
+    def ask(exercise):
+        html = question.Question(exercise)._repr_html_()
+        html += question.Question(exercise)._repr_html_()
+        tab.set_content(f"<!doctype html><html lang='en'><main>{html}</main>")
+        return tab.locator(".exercise").last
+
+    yield ask
+    assert tab.faults == []
+
+
+def commit(form, *chosen, text=None):
+    """Answer by keyboard alone."""
+    if text is not None:
+        form.get_by_role("textbox").fill(text)
+        form.get_by_role("textbox").press("Enter")
+        return form.locator("output").inner_text()
+    for label in chosen:
+        box = form.get_by_label(label, exact=True)
+        box.focus()
+        box.press("Space")
+    form.get_by_role("button", name="Commit").press("Enter")
+    return form.locator("output").inner_text()
+
+
+def as_read(text):
+    return text.replace("`", "")
+
+
+@pytest.mark.browser
+@of_kind(Predict)
+def test_the_page_replies_as_the_check_does(exercise, ask):
+    form = ask(exercise)
+    for answer, says in exercise.replies.items():
+        choice = isinstance(answer, str)
+        reply = commit(form, answer) if choice else commit(form, text=repr(answer))
+        right = answer == exercise.right
+        assert reply == f"{'✓ Right.' if right else '✗ Not yet.'} {as_read(says)}"
+        assert ("e-right" in form.get_attribute("class")) == right
+
+
+@pytest.mark.browser
+@of_kind(Break)
+def test_the_page_judges_each_check(exercise, ask):
+    labels = {
+        letter: as_read(f"{letter}: {says}")
+        for letter, (says, _, _) in exercise.checks.items()
+    }
+    form = ask(exercise)
+    reply = commit(form, *(labels[letter] for letter in sorted(exercise.right)))
+    assert reply.startswith("✓ Right.")
+    for letter, label in labels.items():
+        assert as_read(exercise.checks[letter][2]) in commit(form, label)  # one is off
+        commit(form, label)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("exercise", "typed", "right"),
+    [
+        (SHAPE, "(2, 3)", "✓"),
+        (SHAPE, "3 2", "✗"),
+        (NUMBER, "0,5", "✓"),
+        (NUMBER, ".5", "✓"),
+        (NUMBER, "1/2", "✓"),
+        (COUNT, "65,000,002", "✓"),
+        (COUNT, "65000002", "✓"),
+        (COUNT, "65000001", "✗"),
+        (NUMBER, "7", "✗ Not yet. That is not it."),
+        (NUMBER, "", "Give an answer first."),
+        (NUMBER, "many", "Give an answer first."),
+    ],
+)
+def test_the_page_reads_what_is_typed(exercise, typed, right, ask):
+    assert commit(ask(exercise), text=typed).startswith(right)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everybody_can_use_a_question_and_read_a_report(exercise, theme, ask, tab):
+    reports = [check("rows-1", rows), check("rows-1", lambda x, w, b: x.T @ x)]
+    reports.append(check("rows-1", lambda x, w, b: (x @ w + b).softmax(dim=1)))
+    commit(ask(load("masks-1")), "no padding at all")
+    tab.evaluate(
+        """([html, theme]) => {
+          document.title = "Exercises";
+          document.documentElement.dataset.theme = theme;
+          document.body.style.background = theme === "dark" ? "#121212" : "#fff";
+          document.querySelector("main").insertAdjacentHTML("beforeend", html);
+          for (const fold of document.querySelectorAll("details")) fold.open = true;
+        }""",
+        ["".join(report._repr_html_() for report in reports), theme],
+    )
+    assert findings(tab) == []

@@ -717,7 +717,7 @@ fail?""",
         "b": (
             "In a row with an open key, hidden keys have the weight 0.",
             lambda weigh: attended(weigh)[0][0, 2].item() == 0,
-            "Check b holds: $e^{-\\infty}$ is 0, and the total is not.",
+            "Check b holds: `exp(-inf)` is 0, and the total is not.",
         ),
         "c": (
             "The row that may attend to nothing gets zeros.",
