@@ -87,7 +87,7 @@ def test_the_page_reads_what_is_typed(exercise, typed, right, ask):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_everybody_can_use_a_question_and_read_a_report(exercise, theme, ask, tab):
+def test_everybody_can_use_a_question_and_read_a_report(theme, ask, tab):
     build = load("attention-3")
     answers = [
         build.rights[0],
