@@ -395,6 +395,7 @@ def test_an_unknown_exercise_is_refused(name):
 
 SHAPE = Predict("a-1", "t", "q", (2, 3), {(2, 3): "Yes.", (3, 2): "No."}, ("h",), "a")
 NUMBER = Predict("a-2", "t", "q", 0.5, {0.5: "Yes.", 2: "No."}, ("h",), "a")
+COUNT = Predict("a-3", "t", "q", 65_000_002, {65_000_002: "Yes."}, ("h",), "a")
 
 
 @pytest.mark.parametrize(
@@ -405,7 +406,11 @@ NUMBER = Predict("a-2", "t", "q", 0.5, {0.5: "Yes.", 2: "No."}, ("h",), "a")
         (SHAPE, [3, 2], False),
         (NUMBER, "0.5", True),
         (NUMBER, 1 / 2, True),
+        (NUMBER, 0.499, True),
+        (NUMBER, 0.49, False),
         (NUMBER, 3, False),
+        (COUNT, 65_000_002, True),
+        (COUNT, 65_000_001, False),
     ],
 )
 def test_a_prediction_may_be_written_in_several_ways(exercise, answer, right):
@@ -426,3 +431,13 @@ def test_the_answer_is_not_in_plain_view(exercise):
     for says in question.replies(exercise).values():
         assert says not in html
     assert "http" not in html
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda each: each.name)
+def test_hints_and_replies_have_no_formulas_which_only_the_page_shows(exercise):
+    texts = [*exercise.hints]
+    if isinstance(exercise, Build):
+        texts += [text for idea in exercise.ideas for text in (idea.says, idea.hint)]
+    else:
+        texts += question.replies(exercise).values()
+    assert [text for text in texts if "$" in text or text.count("`") % 2] == []

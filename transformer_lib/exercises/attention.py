@@ -24,7 +24,7 @@ HUNDRED = Predict(
 this row?""",
     right="they stay the same",
     replies={
-        "they stay the same": "The factor $e^{100}$ is in every power and in the "
+        "they stay the same": "The factor e¹⁰⁰ is in every power and in the "
         "total, so it cancels. Softmax sees only differences.",
         "they become sharper": "Gaps between scores make softmax sharp. Has any gap "
         "changed?",
@@ -33,7 +33,7 @@ this row?""",
         "they no longer sum to 1": "Softmax divides by the total, whatever the scores"
         " are.",
     },
-    hints=("What is $e^{s + 100}$, written as a product?",),
+    hints=("What is `exp(s + 100)`, written as a product?",),
     answer="""Nothing. Every $e^s$ of the row is multiplied by the same $e^{100}$,
 and the division takes it away again. Softmax sees only differences.""",
     computed=lambda: (
@@ -55,14 +55,14 @@ the weight of the merged key?""",
     replies={
         0.5: "The merged key is in the total once, so it shares equally with the "
         "third key. The pair had 2/3 before: the output changes.",
-        2 / 3: "This is what the pair had together. How many times is its $e^0$ in the "
+        2 / 3: "This is what the pair had together. How many times is its power in the "
         "total now?",
         1 / 3: "This is the weight of one key among three. How many are left?",
         1: "One more key has the same score.",
-        0: "$e^0$ is 1: a score of 0 is not a weight of 0.",
+        0: "exp(0) is 1: a score of 0 is not a weight of 0.",
     },
     otherwise="Write down the total of the powers after the merge.",
-    hints=("Count how many times $e^0$ is in the total, before and after.",),
+    hints=("Count the powers in the total, before and after.",),
     answer="""The weight is 1/2. Before the merge, each of the twins had 1/3,
 together 2/3. A merged key is in the total only once, so the pair loses weight to the
 others, and the output changes. It stays the same only if there is no other key.""",

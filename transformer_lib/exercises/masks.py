@@ -96,7 +96,7 @@ ids of shape (B, T), make the mask of shape (B, 1, T, T), True = may attend.""",
             "itself",
             "Each word sees itself.",
             "Look at the diagonal.",
-            [sentence(3), sentence(3, 4, back=0)],
+            [sentence(3), sentence(3, 4)],
             compare=lambda run, case: diagonal_is_open(run, case),
         ),
         Idea(
@@ -205,7 +205,7 @@ def one_word_more(tokens, pad_id, back):
     return window & real
 
 
-@WINDOW.wrong("itself", "back", "ends", "padding", "sentences")
+@WINDOW.wrong("back", "ends", "padding", "sentences")
 def one_word_fewer(tokens, pad_id, back):
     window, real = parts(tokens, pad_id, 0, back - 1)
     return window & real
@@ -472,7 +472,8 @@ may attend to nothing gets zeros.""",
         Idea(
             "open",
             "If everything is open, it is a softmax.",
-            "Leave the mask out for a moment: does each row sum to 1?",
+            "Every key is open here. Does each row sum to 1, and what do you do where the "
+            "mask is True?",
             [
                 weigh([0, 1], mask=[[1, 1]]),
                 weigh([0, 1, 2], [2, 0, 0], mask=[[1, 1, 1]]),
@@ -717,7 +718,7 @@ fail?""",
         "b": (
             "In a row with an open key, hidden keys have the weight 0.",
             lambda weigh: attended(weigh)[0][0, 2].item() == 0,
-            "Check b holds: $e^{-\\infty}$ is 0, and the total is not.",
+            "Check b holds: `exp(-inf)` is 0, and the total is not.",
         ),
         "c": (
             "The row that may attend to nothing gets zeros.",

@@ -11,8 +11,19 @@ function given() {
   if (data.kind === "choice" || data.kind === "several") return chosen.join("");
   const text = inputs[0].value.trim();
   if (data.kind === "shape") return (text.match(/\d+/g) || []).join(", ");
-  const number = Number(text.replace(",", "."));
-  return text && Number.isFinite(number) ? String(Number(number.toPrecision(6))) : "";
+  const number = read(text);
+  if (!text || !Number.isFinite(number)) return "";
+  const near = Object.keys(data.replies).find((known) =>
+    Math.abs(number - known) <= (Number.isInteger(Number(known)) ? 0 : Math.abs(known) / 100));
+  return near || String(number);
+}
+
+/* Read 0.5, .5, 1/2, 0,5 and 65,000,000. */
+function read(text) {
+  const parts = text.split("/").map((part) => Number(part.trim()
+    .replace(/^-?\d{1,3}(,\d{3})+$/, (whole) => whole.replaceAll(",", ""))
+    .replace(",", ".")));
+  return parts.length === 2 ? parts[0] / parts[1] : parts.length === 1 ? parts[0] : NaN;
 }
 
 function reply(answer) {
@@ -21,20 +32,30 @@ function reply(answer) {
   }
   const wrong = Object.keys(data.replies).filter(
     (letter) => answer.includes(letter) !== data.right.includes(letter));
-  if (wrong.length) return [false, `Look again at ${wrong[0]}. ${data.replies[wrong[0]]}`];
+  if (wrong.length) return [false, data.replies[wrong[0]]];
   return [true, [...data.right].map((letter) => data.replies[letter]).join(" ")];
+}
+
+/* Show a text; what stands between backticks is code. */
+function show(text) {
+  output.replaceChildren(...text.split("`").map((part, i) => {
+    if (i % 2 === 0) return part;
+    const code = document.createElement("code");
+    code.textContent = part;
+    return code;
+  }));
 }
 
 section.querySelector("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const answer = given();
   if (!answer) {
-    output.textContent = "Give an answer first.";
+    show("Give an answer first.");
     section.classList.remove("e-right", "e-wrong");
     return;
   }
   const [right, says] = reply(answer);
   section.classList.toggle("e-right", right);
   section.classList.toggle("e-wrong", !right);
-  output.textContent = `${right ? "✓ Right." : "✗ Not yet."} ${says}`;
+  show(`${right ? "✓ Right." : "✗ Not yet."} ${says}`);
 });

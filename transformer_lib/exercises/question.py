@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 
 from transformer_lib.exercises.exercise import Break, Predict
-from transformer_lib.exercises.report import Report, style
+from transformer_lib.exercises.report import Report, code, style
 
 serial = itertools.count()
 
@@ -57,9 +57,16 @@ def key(exercise: Predict | Break, answer: object) -> str:
         found = re.findall(r"\d+", " ".join(map(str, sizes)))
         return ", ".join(found)
     try:
-        return f"{float(answer):.6g}"
+        number = float(answer)
     except (TypeError, ValueError):
         raise ValueError(f"answer must be a number, got {answer!r}") from None
+    near = [known for known in exercise.replies if is_near(number, known)]
+    return str(near[0] if near else number)
+
+
+def is_near(number: float, known: float) -> bool:
+    """Whether a number is meant: exactly if it is whole, else up to one per cent."""
+    return abs(number - known) <= (0 if known == int(known) else abs(known) / 100)
 
 
 def replies(exercise: Predict | Break) -> dict[str, str]:
@@ -78,7 +85,7 @@ def judge(exercise: Predict | Break, answer: object) -> tuple[bool, str]:
     if given == right:
         return True, " ".join(says[letter] for letter in right)
     wrong = sorted(set(given) ^ set(right))
-    return False, f"Look again at {wrong[0]}. {says[wrong[0]]}"
+    return False, says[wrong[0]]
 
 
 def reply(exercise: Predict | Break, answer: object, hints: tuple[str, ...]) -> Report:
@@ -122,7 +129,7 @@ class Question:
             box = "checkbox" if kind == "several" else "radio"
             inputs = "".join(
                 f'<label><input type="{box}" name="e{number}" value="{escape(value)}" '
-                f"{keeps}> {escape(text)}</label>"
+                f"{keeps}> {code(text)}</label>"
                 for value, text in self.options
             )
         else:

@@ -90,6 +90,8 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return "T" if value else "·"
     if isinstance(value, float):
+        if abs(value) < 1e7 and value == int(value):
+            return str(int(value))
         return f"{value:.3g}" if value and abs(value) < 0.01 else f"{value:.4g}"
     return str(value)
 
