@@ -155,7 +155,7 @@ function draw(root, { d_model, max_len, t, s },
       make("span", {}, String(text)))) : "");
   root.append(
     make("div", { class: "c-waves" },
-      box("The table, a row for each position: drag t or s with a mouse", table, "",
+      box("The table: drag t or s with a mouse", table, "",
         places.t, places.s, choice("Layout", LAYOUTS, 0, set("layout"))),
       box("The pair: sine, cosine (dashed), wavelength (bar)", wave, "position",
         place("pair", "Pair", n - 1)),
