@@ -150,7 +150,7 @@ it covers all features of a position.""",
 
 @EMBED.right
 def embed(tokens, weight, pad_id):
-    vectors = weight[tokens] * math.sqrt(weight.size(1))  # (B, S, d_model)
+    vectors = weight[tokens] * weight.size(1) ** 0.5  # (B, S, d_model)
     padding = (tokens == pad_id).unsqueeze(-1)  # (B, S, 1)
     return vectors.masked_fill(padding, 0.0)
 
