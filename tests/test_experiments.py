@@ -113,6 +113,30 @@ def test_without_positions_the_decoder_still_cannot_see_the_future(model):
     assert_close(model.decode(changed, memory, mask)[:, :-1], logits[:, :-1])
 
 
+def test_a_decoder_that_reads_the_source_first_has_the_same_weights_and_is_causal(
+    model,
+):
+    src, tgt = torch.randint(1, 13, (B, S)), torch.randint(1, 13, (B, T))
+    second, weights = model(src, tgt), dict(model.state_dict())
+    ablations.source_first(model)
+    first = model(src, tgt)
+    assert all(weights[name].equal(w) for name, w in model.state_dict().items())
+    assert (first - second).abs().max() > 0.01
+    changed = tgt.clone()
+    changed[:, -1] = tgt[:, -1] % 12 + 1
+    assert_close(model(src, changed)[:, :-1], first[:, :-1])
+    layer, memory = model.decoder.layers[0], model.encode(src)
+    x = layer.cross_attention_residual(
+        memory, lambda x: layer.cross_attention(x, memory, memory)
+    )
+    x = layer.self_attention_residual(x, lambda x: layer.self_attention(x, x, x))
+    assert_close(
+        layer(memory, memory), layer.feed_forward_residual(x, layer.feed_forward)
+    )
+    with pytest.raises(ValueError, match="cache must be None"):
+        layer(memory, memory, cache=())
+
+
 def test_warm_up_is_the_papers_up_to_a_factor():
     run = ablations.Run("", "", peak=0.006, warmup_steps=50)
     rates = [run.rate(step) for step in range(1, 301)]
