@@ -472,8 +472,8 @@ may attend to nothing gets zeros.""",
         Idea(
             "open",
             "If everything is open, it is a softmax.",
-            "Every key is open here. Does each row sum to 1, and what do you do where the "
-            "mask is True?",
+            "Every key is open here. Does each row sum to 1, and what do you do where "
+            "the mask is True?",
             [
                 weigh([0, 1], mask=[[1, 1]]),
                 weigh([0, 1, 2], [2, 0, 0], mask=[[1, 1, 1]]),

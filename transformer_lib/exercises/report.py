@@ -65,7 +65,12 @@ class Picture:
 
 def picture(result: object, at: tuple[int, ...] | None) -> Picture | None:
     """Draw the last two axes of a tensor, in the slice with the first wrong number."""
-    if not isinstance(result, Tensor) or result.numel() == 0:
+    if not isinstance(result, Tensor):
+        cells = result if isinstance(result, list | tuple) else [result]
+        if result is None or len(cells) > MOST:
+            return None
+        return Picture("Your result", [[str(cell)[:40] for cell in cells] or ["empty"]])
+    if result.numel() == 0:
         return None
     result = result.detach()
     caption, front = "Your result", result.dim() - 2
