@@ -48,7 +48,7 @@ class Picture:
         rows = "".join(
             "<tr>"
             + "".join(
-                f"<td><mark>{escape(cell)}</mark></td>"
+                f'<td><mark>{escape(cell)}</mark><span class="e-unseen"> wrong</span></td>'
                 if (r, c) == self.at
                 else f"<td>{escape(cell)}</td>"
                 for c, cell in enumerate(row)
@@ -57,9 +57,9 @@ class Picture:
             for r, row in enumerate(self.rows)
         )
         return (
+            f"<p>{escape(self.caption)}:</p>"
             '<div class="e-scroll" tabindex="0" role="region" '
-            f'aria-label="{escape(self.caption)}"><table>'
-            f"<caption>{escape(self.caption)}</caption>{rows}</table></div>"
+            f'aria-label="{escape(self.caption)}"><table>{rows}</table></div>'
         )
 
 
