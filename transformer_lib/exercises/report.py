@@ -48,7 +48,8 @@ class Picture:
         rows = "".join(
             "<tr>"
             + "".join(
-                f'<td><mark>{escape(cell)}</mark><span class="e-unseen"> wrong</span></td>'
+                f"<td><mark>{escape(cell)}</mark>"
+                '<span class="e-unseen"> wrong</span></td>'
                 if (r, c) == self.at
                 else f"<td>{escape(cell)}</td>"
                 for c, cell in enumerate(row)
