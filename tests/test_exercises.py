@@ -128,7 +128,7 @@ COMMON = {
     "callable": lambda exercise: 5,
     "arguments": lambda exercise: lambda: None,
     "runs": lambda exercise: lambda *arguments: 1 / 0,
-    "tensor": lambda exercise: changed(exercise, lambda result: result.tolist()),
+    "returns": lambda exercise: changed(exercise, lambda result: object()),
     "shape": lambda exercise: changed(exercise, lambda result: result[None]),
     "dtype": lambda exercise: changed(
         exercise,
@@ -261,6 +261,21 @@ def test_a_gradient_that_is_lost_on_one_way_is_found(exercise):
     assert "right, but not the gradient" in check("rows-1", half).says
 
 
+def test_a_result_may_be_something_else_than_a_tensor(monkeypatch):
+    right = lambda text: text.split()  # noqa: E731
+    idea = Idea("order", "In order.", "Which comes first?", [{"text": "a b"}])
+    texts = ("words-1", "words", "Write it.", "words(text)", {"words": list})
+    build = Build(*texts, {"text": "a b c"}, [idea], ("", "", ""), "", [right])
+    monkeypatch.setattr(checking, "load", lambda name: build)
+    assert check("words-1", right).passed
+    assert "words (list), and returns str" in check("words-1", str.upper).says
+    report = check("words-1", lambda text: text.split()[::-1])
+    assert ("Which comes first?" in report.says, report.picture.rows) == (
+        True,
+        [["b", "a"]],
+    )
+
+
 def test_an_endless_answer_is_stopped_in_any_thread(exercise):
     def endless(x, weight, bias):
         while True:
@@ -357,7 +372,10 @@ def test_a_stub_is_not_a_failure(exercise):
         (None, "without calling it"),
         (lambda x: x, "too many positional arguments"),
         (lambda x, w, b: print(), "Is a return missing?"),
-        (lambda x, w, b: (x, x), "returns a tuple of Tensor, Tensor"),
+        (
+            lambda x, w, b: (x, x),
+            "share (Tensor), and returns a tuple of Tensor, Tensor",
+        ),
         (lambda x, w, b: rows(x, w, b).T, "right axes in the order (d_v, T)"),
         (lambda x, w, b: rows(x, w, b).float(), "and is torch.float32"),
         (lambda x, w, b: x.add_(1) @ w, "It changes x"),
