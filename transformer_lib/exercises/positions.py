@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from transformer_lib.exercises import Break, Build, Idea, Predict, numbers, table
+from transformer_lib.exercises import Break, Build, Idea, Predict, table
 
 # -- Faster clocks ---------------------------------------------------------------------
 
