@@ -8,7 +8,6 @@ import threading
 import pytest
 import torch
 import write_exercises
-from axe import findings
 from book_files import ROOT
 
 from transformer_lib.exercises import (
@@ -129,7 +128,7 @@ COMMON = {
     "callable": lambda exercise: 5,
     "arguments": lambda exercise: lambda: None,
     "runs": lambda exercise: lambda *arguments: 1 / 0,
-    "tensor": lambda exercise: changed(exercise, lambda result: result.tolist()),
+    "returns": lambda exercise: changed(exercise, lambda result: object()),
     "shape": lambda exercise: changed(exercise, lambda result: result[None]),
     "dtype": lambda exercise: changed(
         exercise,
@@ -262,6 +261,21 @@ def test_a_gradient_that_is_lost_on_one_way_is_found(exercise):
     assert "right, but not the gradient" in check("rows-1", half).says
 
 
+def test_a_result_may_be_something_else_than_a_tensor(monkeypatch):
+    right = lambda text: text.split()  # noqa: E731
+    idea = Idea("order", "In order.", "Which comes first?", [{"text": "a b"}])
+    texts = ("words-1", "words", "Write it.", "words(text)", {"words": list})
+    build = Build(*texts, {"text": "a b c"}, [idea], ("", "", ""), "", [right])
+    monkeypatch.setattr(checking, "load", lambda name: build)
+    assert check("words-1", right).passed
+    assert "words (list), and returns str" in check("words-1", str.upper).says
+    report = check("words-1", lambda text: text.split()[::-1])
+    assert ("Which comes first?" in report.says, report.picture.rows) == (
+        True,
+        [["b", "a"]],
+    )
+
+
 def test_an_endless_answer_is_stopped_in_any_thread(exercise):
     def endless(x, weight, bias):
         while True:
@@ -358,7 +372,10 @@ def test_a_stub_is_not_a_failure(exercise):
         (None, "without calling it"),
         (lambda x: x, "too many positional arguments"),
         (lambda x, w, b: print(), "Is a return missing?"),
-        (lambda x, w, b: (x, x), "returns a tuple of Tensor, Tensor"),
+        (
+            lambda x, w, b: (x, x),
+            "share (Tensor), and returns a tuple of Tensor, Tensor",
+        ),
         (lambda x, w, b: rows(x, w, b).T, "right axes in the order (d_v, T)"),
         (lambda x, w, b: rows(x, w, b).float(), "and is torch.float32"),
         (lambda x, w, b: x.add_(1) @ w, "It changes x"),
@@ -442,105 +459,3 @@ def test_hints_and_replies_have_no_formulas_which_only_the_page_shows(exercise):
     else:
         texts += question.replies(exercise).values()
     assert [text for text in texts if "$" in text or text.count("`") % 2] == []
-
-
-# -- On the page, without a kernel -----------------------------------------------------
-
-
-@pytest.fixture
-def ask(tab):
-    """Show a question twice, and give the second and how to answer it by keyboard."""
-
-    def ask(exercise):
-        html = question.Question(exercise)._repr_html_()
-        html += question.Question(exercise)._repr_html_()
-        tab.set_content(f"<!doctype html><html lang='en'><main>{html}</main>")
-        return tab.locator(".exercise").last
-
-    yield ask
-    assert tab.faults == []
-
-
-def commit(form, *chosen, text=None):
-    """Answer by keyboard alone."""
-    if text is not None:
-        form.get_by_role("textbox").fill(text)
-        form.get_by_role("textbox").press("Enter")
-        return form.locator("output").inner_text()
-    for label in chosen:
-        box = form.get_by_label(label, exact=True)
-        box.focus()
-        box.press("Space")
-    form.get_by_role("button", name="Commit").press("Enter")
-    return form.locator("output").inner_text()
-
-
-def as_read(text):
-    return text.replace("`", "")
-
-
-@pytest.mark.browser
-@of_kind(Predict)
-def test_the_page_replies_as_the_check_does(exercise, ask):
-    form = ask(exercise)
-    for answer, says in exercise.replies.items():
-        choice = isinstance(answer, str)
-        reply = commit(form, answer) if choice else commit(form, text=repr(answer))
-        right = answer == exercise.right
-        assert reply == f"{'✓ Right.' if right else '✗ Not yet.'} {as_read(says)}"
-        assert ("e-right" in form.get_attribute("class")) == right
-
-
-@pytest.mark.browser
-@of_kind(Break)
-def test_the_page_judges_each_check(exercise, ask):
-    labels = {
-        letter: as_read(f"{letter}: {says}")
-        for letter, (says, _, _) in exercise.checks.items()
-    }
-    form = ask(exercise)
-    reply = commit(form, *(labels[letter] for letter in sorted(exercise.right)))
-    assert reply.startswith("✓ Right.")
-    for letter, label in labels.items():
-        assert as_read(exercise.checks[letter][2]) in commit(form, label)  # one is off
-        commit(form, label)
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize(
-    ("exercise", "typed", "right"),
-    [
-        (SHAPE, "(2, 3)", "✓"),
-        (SHAPE, "3 2", "✗"),
-        (NUMBER, "0,5", "✓"),
-        (NUMBER, ".5", "✓"),
-        (NUMBER, "1/2", "✓"),
-        (COUNT, "65,000,002", "✓"),
-        (COUNT, "65000002", "✓"),
-        (COUNT, "65000001", "✗"),
-        (NUMBER, "7", "✗ Not yet. That is not it."),
-        (NUMBER, "", "Give an answer first."),
-        (NUMBER, "many", "Give an answer first."),
-    ],
-)
-def test_the_page_reads_what_is_typed(exercise, typed, right, ask):
-    assert commit(ask(exercise), text=typed).startswith(right)
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_everybody_can_use_a_question_and_read_a_report(exercise, theme, ask, tab):
-    reports = [check("rows-1", rows), check("rows-1", lambda x, w, b: x.T @ x)]
-    reports.append(check("rows-1", lambda x, w, b: (x @ w + b).softmax(dim=1)))
-    commit(ask(load("masks-1")), "no padding at all")
-    tab.evaluate(
-        """([html, theme]) => {
-          document.title = "Exercises";
-          document.documentElement.dataset.theme = theme;
-          document.body.style.background = theme === "dark" ? "#121212" : "#fff";
-          document.querySelector("main").insertAdjacentHTML("beforeend", html);
-          for (const fold of document.querySelectorAll("details")) fold.open = true;
-        }""",
-        ["".join(report._repr_html_() for report in reports), theme],
-    )
-    assert findings(tab) == []

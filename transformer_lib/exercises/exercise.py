@@ -38,17 +38,21 @@ class Stopped(Fault):
 
 
 def same(run: Callable, case: Case) -> None:
-    """Compare every number with the solution's.
+    """Compare every number, or other result, with the solution's.
 
     Args:
         run: Calls the answer, ``run(case)``, or the solution, ``run.solution(case)``.
-            Both return a tuple of tensors.
+            Both return a tuple of results.
         case: The arguments.
 
     Raises:
         Fault: With the index of the first number that differs.
     """
     for result, expected in zip(run(case), run.solution(case), strict=True):
+        if not isinstance(expected, Tensor):
+            if result != expected:
+                raise Fault("", case, result)
+            continue
         result = result.to(expected)
         wrong = ~torch.isclose(result, expected, rtol=1e-5, atol=1e-7, equal_nan=True)
         if wrong.any():
@@ -85,7 +89,8 @@ class Build:
         title: A few words.
         task: The question, in Markdown.
         call: The call as the reader writes it, such as ``f(scores, mask)``.
-        returns: The axes of each result by its name, such as ``{"mask": "B 1 1 S"}``.
+        returns: The axes of each result by its name, such as ``{"mask": "B 1 1 S"}``;
+            a type, such as ``list``, for a result that is no tensor.
         example: The arguments of the first tests. Choose sizes that all differ.
         ideas: The chapter's tests, the most basic one first.
         hints: Where to look, the idea, and the line of the chapter.
@@ -98,7 +103,7 @@ class Build:
     title: str
     task: str
     call: str
-    returns: dict[str, str]
+    returns: dict[str, str | type]
     example: Case
     ideas: Sequence[Idea]
     hints: tuple[str, str, str]

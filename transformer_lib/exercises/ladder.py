@@ -24,20 +24,29 @@ class Run:
         self.build, self.answer = build, answer
         self.printed = limits.Printed()
 
-    def __call__(self, case: Case) -> tuple[Tensor, ...]:
-        """Return what the answer makes of a case, of the shapes that it should have."""
-        results = self.tensors(case)
-        for (name, axes), result, expected in zip(
-            self.build.returns.items(), results, self.solution(case), strict=True
-        ):
+    def __call__(self, case: Case) -> tuple:
+        """Return the results for a case, if their types and shapes are right."""
+        results = self.results(case)
+        for name, result, expected in self.tensors(case, results):
             if result.shape != expected.shape:
+                axes = self.build.returns[name]
                 says = wrong_shape(name, axes, expected.shape, result.shape)
                 raise Fault(says, case, result)
         return results
 
-    def solution(self, case: Case) -> tuple[Tensor, ...]:
-        made = self.build.rights[0](*limits.fresh(case).values())
-        return made if isinstance(made, tuple) else (made,)
+    def solution(self, case: Case) -> tuple:
+        """Return the solution's results for a case."""
+        return self.apart(self.build.rights[0](*limits.fresh(case).values()))
+
+    def apart(self, made: object) -> tuple:
+        """Take several results apart; one result is a tuple of one."""
+        several = len(self.build.returns) > 1 and isinstance(made, tuple | list)
+        return tuple(made) if several else (made,)
+
+    def tensors(self, case: Case, results: tuple) -> list[tuple[str, Tensor, Tensor]]:
+        """List the results that are tensors: name, the answer's, and the solution's."""
+        both = zip(self.build.returns, results, self.solution(case), strict=True)
+        return [each for each in both if isinstance(each[2], Tensor)]
 
     def gradients(self, case: Case) -> dict[str, Tensor]:
         """Return the gradient of every floating-point argument, zeros for none."""
@@ -47,26 +56,29 @@ class Run:
             says = f"The gradient cannot be computed: {str(error).splitlines()[0]}"
             raise Fault(says, case) from None
 
-    def tensors(self, case: Case) -> tuple[Tensor, ...]:
-        """Return what the answer makes of a case, if these are the tensors wanted."""
+    def results(self, case: Case) -> tuple:
+        """Return the answer's results for a case, if they are of the right types."""
         made = self.call(case)
-        results = tuple(made) if isinstance(made, tuple | list) else (made,)
-        wanted = self.build.returns
-        if len(results) != len(wanted) or not all(
-            isinstance(result, Tensor) for result in results
+        results = self.apart(made)
+        wanted = {
+            name: Tensor if isinstance(axes, str) else axes
+            for name, axes in self.build.returns.items()
+        }
+        if len(results) == len(wanted) and all(
+            map(isinstance, results, wanted.values())
         ):
-            kinds = ", ".join(type(result).__name__ for result in results)
-            if isinstance(made, tuple | list):
-                kinds = f"a {type(made).__name__} of {kinds or 'nothing'}"
-            names = " and ".join(wanted)
-            says = f"It must return {names}, as {len(wanted)} "
-            says += (
-                f"{'tensor' if len(wanted) == 1 else 'tensors'}, and returns {kinds}."
-            )
-            if made is None:
-                says += " Is a return missing?"
-            raise Fault(says, case)
-        return results
+            return results
+        kinds = type(made).__name__
+        if isinstance(made, tuple | list):
+            inside = ", ".join(type(each).__name__ for each in made[:3])
+            kinds = f"a {kinds} of {inside or 'nothing'}"
+        asked = " and ".join(
+            f"{name} ({kind.__name__})" for name, kind in wanted.items()
+        )
+        says = f"It must return {asked}, and returns {kinds}."
+        if made is None:
+            says += " Is a return missing?"
+        raise Fault(says, case)
 
     def call(self, case: Case) -> object:
         """Call the answer with copies of the arguments."""
@@ -142,9 +154,9 @@ def runs(run: Run) -> None:
     run.call(run.build.example)
 
 
-def returns_tensors(run: Run) -> None:
-    """It returns tensors."""
-    run.tensors(run.build.example)
+def returns_results(run: Run) -> None:
+    """The result has the right type."""
+    run.results(run.build.example)
 
 
 def has_shape(run: Run) -> None:
@@ -155,9 +167,7 @@ def has_shape(run: Run) -> None:
 def keeps_dtype(run: Run) -> None:
     """It keeps the dtype and the device."""
     example = run.build.example
-    for name, result, expected in zip(
-        run.build.returns, run(example), run.solution(example), strict=True
-    ):
+    for name, result, expected in run.tensors(example, run(example)):
         for what in ("dtype", "device"):
             found, wanted = getattr(result, what), getattr(expected, what)
             if found != wanted:
@@ -167,11 +177,12 @@ def keeps_dtype(run: Run) -> None:
 
 def is_finite(run: Run) -> None:
     """The numbers are finite."""
-    for name, result in zip(run.build.returns, run(run.build.example), strict=True):
+    example = run.build.example
+    for name, result, _ in run.tensors(example, run(example)):
         if not (finite := result.isfinite()).all():
             at = tuple((~finite).nonzero()[0].tolist())
             says = f"{name} must be finite, and holds {result[at].item()}."
-            raise Fault(says, run.build.example, result, at)
+            raise Fault(says, example, result, at)
 
 
 def leaves_arguments(run: Run) -> None:
@@ -197,7 +208,7 @@ def gradients(call: Callable, example: Case) -> dict[str, Tensor]:
     totals = [
         (result * torch.arange(1.0, result.numel() + 1).view(result.shape).sin()).sum()
         for result in results
-        if result.requires_grad
+        if isinstance(result, Tensor) and result.requires_grad
     ]
     if not totals or not inputs:
         return {name: torch.zeros_like(value) for name, value in inputs.items()}
@@ -235,12 +246,12 @@ def passes_gradient(run: Run) -> None:
             raise Fault(says, example)
 
 
-STOP = {"callable", "arguments", "runs", "tensor", "shape", "finite"}
+STOP = {"callable", "arguments", "runs", "returns", "shape", "finite"}
 RUNGS = {
     "callable": is_callable,
     "arguments": takes_arguments,
     "runs": runs,
-    "tensor": returns_tensors,
+    "returns": returns_results,
     "shape": has_shape,
     "dtype": keeps_dtype,
     "finite": is_finite,
@@ -270,7 +281,10 @@ class Climb:
 def rungs(build: Build) -> dict[str, tuple[str, Callable]]:
     """List the tests of an exercise, in order."""
     shared, results = dict(RUNGS), Run(build, None).solution(build.example)
-    if not any(result.is_floating_point() for result in results):
+    tensors = [result for result in results if isinstance(result, Tensor)]
+    if not tensors:
+        del shared["shape"], shared["dtype"]
+    if not any(result.is_floating_point() for result in tensors):
         del shared["finite"]
     if not any(isinstance(value, Tensor) for value in build.example.values()):
         del shared["unchanged"]

@@ -43,23 +43,26 @@ raises an error unless B = T or one of them is 1.""",
 PAD_AT_THE_RIGHT = Predict(
     name="masks-2",
     title="padding that the causal mask already hides",
-    task="""A target of 7 positions holds 5 tokens and then 2 paddings. In how many
-rows does `padding_mask(tgt, PAD) & causal_mask(7)` differ from `causal_mask(7)`
+    task="""A target of 7 positions holds 5 tokens and then 2 padding tokens. In how
+many rows does `padding_mask(tgt, PAD) & causal_mask(7)` differ from `causal_mask(7)`
 alone?""",
     right=2,
     replies={
-        2: "Only the rows of the two paddings differ. Padding at the right is in the "
+        2: "Only the rows of the two padding tokens differ. Padding at the right is "
+        "in the "
         "future of every real token, and no loss reads the rows of padding.",
-        0: "The causal mask lets each position see itself. What does a padding see?",
-        1: "The last row differs. Does the row before it see a padding?",
+        0: "The causal mask lets each position see itself. What does a padding token "
+        "see?",
+        1: "The last row differs. Does the row before it see padding?",
         5: "Look at one of these rows: is any padding to the left of its position?",
         7: "Row 0 sees only position 0 under both masks.",
-        3: "Count the positions from 0. Which rows have a padding at or before them?",
+        3: "Count the positions from 0. Which rows have a padding token at or before "
+        "them?",
     },
     otherwise="Write down the causal mask, and mark the last two columns.",
     hints=("In which rows of the causal mask are the last two columns open?",),
-    answer="""Two: the rows of the two paddings. In every other row the causal mask
-already hides the paddings, because they come later. No loss reads the rows of
+    answer="""Two: the rows of the two padding tokens. In every other row the causal
+mask already hides the padding, because they come later. No loss reads the rows of
 padding, so a decoder with padding at the right learns the same without the padding
 mask.""",
     computed=lambda: (
@@ -96,7 +99,7 @@ ids of shape (B, T), make the mask of shape (B, 1, T, T), True = may attend.""",
             "itself",
             "Each word sees itself.",
             "Look at the diagonal.",
-            [sentence(3), sentence(3, 4, back=0)],
+            [sentence(3), sentence(3, 4)],
             compare=lambda run, case: diagonal_is_open(run, case),
         ),
         Idea(
@@ -120,7 +123,7 @@ ids of shape (B, T), make the mask of shape (B, 1, T, T), True = may attend.""",
         ),
         Idea(
             "padding",
-            "No word sees a padding, wherever the padding is.",
+            "No word sees padding, wherever it is.",
             "Padding is hidden as a key. Does your mask hide a column or a row?",
             [sentence(0, 3), sentence(3, 0, 4, 5), sentence(1, 4, 4, pad_id=1)],
         ),
@@ -205,7 +208,7 @@ def one_word_more(tokens, pad_id, back):
     return window & real
 
 
-@WINDOW.wrong("itself", "back", "ends", "padding", "sentences")
+@WINDOW.wrong("back", "ends", "padding", "sentences")
 def one_word_fewer(tokens, pad_id, back):
     window, real = parts(tokens, pad_id, 0, back - 1)
     return window & real
@@ -472,7 +475,8 @@ may attend to nothing gets zeros.""",
         Idea(
             "open",
             "If everything is open, it is a softmax.",
-            "Leave the mask out for a moment: does each row sum to 1?",
+            "Every key is open here. Does each row sum to 1, and what do you do where "
+            "the mask is True?",
             [
                 weigh([0, 1], mask=[[1, 1]]),
                 weigh([0, 1, 2], [2, 0, 0], mask=[[1, 1, 1]]),
@@ -537,7 +541,7 @@ may attend to nothing gets zeros.""",
     answer="""Hide the scores with minus infinity, take the softmax, and set the
 hidden weights to 0 once more. In a row with an open key the last step changes
 nothing. In an empty row it replaces NaN by 0. In the backward pass, the first
-`masked_fill` stops what NaN the softmax makes.""",
+`masked_fill` stops the NaN that comes out of the softmax.""",
 )
 
 

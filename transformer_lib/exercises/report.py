@@ -48,7 +48,8 @@ class Picture:
         rows = "".join(
             "<tr>"
             + "".join(
-                f"<td><mark>{escape(cell)}</mark></td>"
+                f"<td><mark>{escape(cell)}</mark>"
+                '<span class="e-unseen"> wrong</span></td>'
                 if (r, c) == self.at
                 else f"<td>{escape(cell)}</td>"
                 for c, cell in enumerate(row)
@@ -57,15 +58,20 @@ class Picture:
             for r, row in enumerate(self.rows)
         )
         return (
+            f"<p>{escape(self.caption)}:</p>"
             '<div class="e-scroll" tabindex="0" role="region" '
-            f'aria-label="{escape(self.caption)}"><table>'
-            f"<caption>{escape(self.caption)}</caption>{rows}</table></div>"
+            f'aria-label="{escape(self.caption)}"><table>{rows}</table></div>'
         )
 
 
 def picture(result: object, at: tuple[int, ...] | None) -> Picture | None:
     """Draw the last two axes of a tensor, in the slice with the first wrong number."""
-    if not isinstance(result, Tensor) or result.numel() == 0:
+    if not isinstance(result, Tensor):
+        cells = result if isinstance(result, list | tuple) else [result]
+        if result is None or len(cells) > MOST:
+            return None
+        return Picture("Your result", [[str(cell)[:40] for cell in cells] or ["empty"]])
+    if result.numel() == 0:
         return None
     result = result.detach()
     caption, front = "Your result", result.dim() - 2
@@ -90,6 +96,8 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return "T" if value else "·"
     if isinstance(value, float):
+        if abs(value) < 1e7 and value == int(value):
+            return str(int(value))
         return f"{value:.3g}" if value and abs(value) < 0.01 else f"{value:.4g}"
     return str(value)
 
