@@ -415,7 +415,7 @@ def not_cut(rows, pad, bos, eos):
     return whole, whole
 
 
-@FORCE.wrong("tensor")
+@FORCE.wrong("returns")
 def only_what_is_read(rows, pad, bos, eos):
     return cut(rows, pad, bos, eos)[0]
 
