@@ -5,37 +5,7 @@ import math
 import torch
 from torch import nn
 
-from transformer_lib.exercises import Break, Build, Idea, Predict, numbers, table
-
-# -- How many vectors come out? --------------------------------------------------------
-
-
-def different_outputs():
-    the, dog, sees, cat = numbers(4, 8)
-    x = torch.stack([the, dog, sees, the, cat])
-    blended = (x @ x.T / 8).softmax(dim=-1) @ x
-    return len({tuple(row) for row in blended.round(decimals=9).tolist()})
-
-
-OUTPUTS = Predict(
-    name="positions-1",
-    title="how many vectors come out",
-    task=""""The dog sees the cat" goes through an attention layer without positions.
-How many different vectors come out?""",
-    right=4,
-    replies={
-        4: "The two *the* go in as the same vector, and nothing tells them apart.",
-        5: "Five words go in. Are all five vectors different?",
-        1: "Each word blends the same five vectors, but takes its own shares of them.",
-        3: "Which two words go in as the same vector?",
-    },
-    otherwise="Count the different vectors that go in.",
-    hints=("Count the different vectors that go in. Can one vector become two?",),
-    answer="""Four. The two *the* have the same vector, so they take the same share of
-every word and come out the same. With positions added, five different vectors go in
-and five come out.""",
-    computed=different_outputs,
-)
+from transformer_lib.exercises import Break, Build, Idea, Predict, table
 
 # -- Faster clocks ---------------------------------------------------------------------
 
@@ -48,7 +18,7 @@ def smallest_distance(base):
 
 
 FASTER = Predict(
-    name="positions-2",
+    name="positions-1",
     title="faster clocks",
     task="""Replace 10000 by 10, at width 16. What happens to the smallest distance
 between two of the first 1,024 rows?""",
@@ -82,7 +52,7 @@ def at(*positions, width=6):
 
 
 ENCODE = Build(
-    name="positions-3",
+    name="positions-2",
     title="the formula",
     task="""Write `encode(positions, d_model)`: for positions of shape (T,), in float64,
 the rows of the paper's table, shape (T, d_model). `d_model` is even. The positions need
@@ -290,7 +260,7 @@ def scales(width):
 
 
 MOVE = Build(
-    name="positions-4",
+    name="positions-3",
     title="move on by k positions",
     task="""Write `move(rows, k, timescales)`. `rows` are rows of the table, shape
 (T, d_model), with sine and cosine in turn. `timescales`, shape (d_model / 2,), are
@@ -522,7 +492,7 @@ def turns_of_the_slowest(make):
 
 
 SLIP = Break(
-    name="positions-5",
+    name="positions-4",
     title="half the exponent",
     task="""A common slip writes the exponent as $i / d_\\text{model}$ instead of
 $2i / d_\\text{model}$. Which of these checks fail?""",
@@ -570,4 +540,4 @@ values of the timescales, so tests of these properties do not notice the slip. O
 comparison with the paper's numbers does.""",
 )
 
-EXERCISES = [OUTPUTS, FASTER, ENCODE, MOVE, SLIP]
+EXERCISES = [FASTER, ENCODE, MOVE, SLIP]

@@ -8,41 +8,6 @@ from torch.nn import functional as F
 
 from transformer_lib.exercises import Break, Build, Fault, Idea, Predict, numbers, table
 
-# -- Which rows learn? -----------------------------------------------------------------
-
-BATCH = torch.tensor([[3, 4, 5, 3, 4], [6, 7, 0, 0, 0]])
-
-
-def rows_with_gradient():
-    weight = numbers(20, 2).requires_grad_()
-    (gradient,) = torch.autograd.grad((weight[BATCH] * numbers(2, 5, 2)).sum(), weight)
-    return int(gradient.any(dim=1).sum())
-
-
-WHICH_ROWS = Predict(
-    name="text-1",
-    title="which rows learn",
-    task="""A batch holds "a dog sees a dog" and "the cat", padded to 5 positions. A
-plain lookup, without any zeroing, turns it into vectors. How many rows of the table
-receive a gradient?""",
-    right=6,
-    replies={
-        6: "Five different words, and PAD, whose row was looked up three times.",
-        5: "These are the different words. What else was looked up?",
-        7: "These are the words of the batch. A row counts once, however often it is "
-        "looked up.",
-        8: "A row counts once, however often it is looked up.",
-        10: "These are the positions of the batch. Do all of them look up different "
-        "rows?",
-    },
-    otherwise="Write down the ids of the batch, and cross out repetitions.",
-    hints=("Which ids does the rectangle contain? Write them down once each.",),
-    answer="""Six: the rows of *a*, *dog*, *sees*, *the* and *cat*, and the row of
-PAD. The rows of *a* and *dog* were looked up twice and receive the sum of two
-gradients.""",
-    computed=rows_with_gradient,
-)
-
 # -- How many positions count? ---------------------------------------------------------
 
 
@@ -53,7 +18,7 @@ def counted():
 
 
 COUNTED = Predict(
-    name="text-2",
+    name="text-1",
     title="positions that count",
     task="""A target sentence of 4 words is in a batch with one of 6 words. At how many
 positions of the shorter sentence does the loss count what the decoder predicts?""",
@@ -85,7 +50,7 @@ def look_up(*tokens, pad_id=0, width=4, seed=0):
 
 
 EMBED = Build(
-    name="text-3",
+    name="text-2",
     title="the embedding",
     task="""Write `embed(tokens, weight, pad_id)`: the lookup, the factor and the zero.
 `tokens` are ids of shape (B, S), `weight` is the table, shape (vocab_size, d_model),
@@ -265,7 +230,7 @@ def german(*rows, pad=0, bos=1, eos=2):
 
 
 FORCE = Build(
-    name="text-4",
+    name="text-3",
     title="what the decoder reads and predicts",
     task="""Write `cut(rows, pad, bos, eos)`. `rows` is a list of sentences, each a list
 of ids without special tokens. Return two tensors of shape (B, T): what the decoder
@@ -450,7 +415,7 @@ def not_cut(rows, pad, bos, eos):
     return whole, whole
 
 
-@FORCE.wrong("tensor")
+@FORCE.wrong("returns")
 def only_what_is_read(rows, pad, bos, eos):
     return cut(rows, pad, bos, eos)[0]
 
@@ -491,7 +456,7 @@ def gradient_of_padding(embed):
 
 
 IN_THE_TABLE = Break(
-    name="text-5",
+    name="text-4",
     title="zero in the table only",
     task="""Someone sets PAD's row of the table to zero once, when the model is made,
 and then returns `weight[tokens]` times the factor, without `masked_fill`. The table is
@@ -535,4 +500,4 @@ word, so its row moves. And without `masked_fill` or `padding_idx`, the lookup a
 sends it a gradient.""",
 )
 
-EXERCISES = [WHICH_ROWS, COUNTED, EMBED, FORCE, IN_THE_TABLE]
+EXERCISES = [COUNTED, EMBED, FORCE, IN_THE_TABLE]
