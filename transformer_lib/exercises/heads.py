@@ -287,7 +287,7 @@ setting numbers of `w_o.weight` to zero, an `nn.Linear`'s weight. Which ones?"""
         "columns 3 to 5": "Each head has 12 / 3 = 4 features. Head 0 comes first.",
         "all numbers": "Then no head contributes anything.",
     },
-    hints=("The output is a sum over heads. Which part of $W^O$ does head 1 meet?",),
+    hints=("The output is a sum over heads. Which part of `w_o` does head 1 meet?",),
     answer="""Head 1 meets rows 4 to 7 of the formula's $W^O$. `w_o.weight` is its
 transpose, so these are columns 4 to 7.""",
     computed=lambda: columns_of_head_one(),
