@@ -5,6 +5,7 @@ import torch
 from book_files import ROOT
 from test_widget_beam import STEPS, pieces
 
+from bookkit.widgets.arrows import arrows_control
 from bookkit.widgets.beam import beam_control
 from bookkit.widgets.control import Control
 from bookkit.widgets.heads import heads_control
@@ -62,6 +63,7 @@ def all_controls():
         positions_control(),
         translator_control(),
         window_control(),
+        arrows_control(WORDS, (2, 1), [(0, 0)] * 3, [(1, 0)] * 3),
     ]
 
 
