@@ -10,15 +10,17 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.data import make_batch
+from transformer_lib.data import Tokenizer, make_batch, token_batches
 from transformer_lib.model import (
     MultiHeadAttention,
     Transformer,
     TransformerConfig,
     padding_mask,
 )
-from transformer_lib.training import warmup_rate
+from transformer_lib.training import evaluate, load_model, warmup_rate
+from transformer_lib.translation import Translator
 from transformer_lib.translation.corpus import Corpus
+from transformer_lib.translation.run import encode_pairs
 
 FOLDER = Path(__file__).parents[1] / "experiments"
 sys.path.append(str(FOLDER))  # the scripts import their neighbours
@@ -27,6 +29,7 @@ import ablations  # noqa: E402
 import distillation  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
 import one_stack  # noqa: E402
+import peeking  # noqa: E402
 import precision  # noqa: E402
 import silence  # noqa: E402
 import since_2017  # noqa: E402
@@ -717,3 +720,33 @@ def test_the_longer_sentences_since_2017_are_longer_than_those_trained_on():
     }
     assert max(words["train"] | words["short"]) == since_2017.LONGEST
     assert min(words["longer"]) == since_2017.LONGEST + 1
+
+
+# Trained while it could peek
+
+
+def test_the_decoder_that_peeks_hides_padding_alone():
+    config = TransformerConfig(src_vocab_size=13, tgt_vocab_size=13, **peeking.SIZES)
+    tgt = torch.tensor([[1, 5, 6, 7], [1, 5, 0, 0]])
+    mask = peeking.Peeking(config).target_mask(tgt)
+    assert torch.equal(mask, padding_mask(tgt, 0))
+
+
+def test_the_model_that_learned_by_peeking_is_lost_behind_the_mask(monkeypatch):
+    """The shipped models have the accuracies of the table."""
+    tokenizer = Tokenizer.load(peeking.TOKENIZER)
+    for row in read(peeking.TABLE):
+        path = peeking.MODELS / f"{row['trained']}.safetensors"
+        model = load_model(path).float()
+        encoded = encode_pairs(
+            Translator(model, tokenizer),
+            {"validation": Corpus().pairs("validation")},
+            peeking.MAX_TOKENS,
+        )
+        batches = list(token_batches(encoded["validation"], peeking.MAX_TOKENS))
+        found = evaluate(model, batches)[1]
+        assert found == pytest.approx(float(row["accuracy behind the mask"]), abs=1e-3)
+        if row["trained"] == "peeking":
+            monkeypatch.setattr(model, "target_mask", lambda tgt: padding_mask(tgt, 0))
+            found = evaluate(model, batches)[1]
+            assert found == pytest.approx(float(row["accuracy as trained"]), abs=1e-3)

@@ -126,6 +126,8 @@ def test_the_bars_are_the_probabilities_of_pytorch_under_any_mask(
         for _ in range(9):
             cell(control, draw.randrange(SIZE), draw.randrange(SIZE)).click()
     assert mask_on_the_page(control).sum() != triangle().sum()
+    control.get_by_role("button", name="all open").click()
+    agrees(control, name, tokenizer)  # here a share is 2 %
 
 
 def test_the_cell_of_the_next_word_leaks_and_no_other_cell_of_the_future_does(

@@ -163,15 +163,13 @@ function draw(root, data, { make, button, pick, paint }) {
   grid.addEventListener("pointerdown", (event) => {
     const from = !state.game && event.button === 0 && cellAt(event);
     stroke = from && { from, to: !state.mask[from[0]][from[1]], moved: false };
-    if (from) event.target.releasePointerCapture?.(event.pointerId);
   });
   grid.addEventListener("pointermove", (event) => {
     if (!stroke || !event.buttons) return;
     const cell = cellAt(event), [t, s] = stroke.from;
     if (!cell || (!stroke.moved && cell[0] === t && cell[1] === s)) return;
-    const mask = stroke.moved ? state.mask : withCell(state.mask, t, s, stroke.to);
     stroke.moved = true;
-    changed(withCell(mask, ...cell, stroke.to));
+    changed(withCell(withCell(state.mask, t, s, stroke.to), ...cell, stroke.to));
   });
   grid.addEventListener("dragstart", (event) => event.preventDefault());
 
