@@ -9,6 +9,8 @@ the build numbers, names and checks them:
 * ``[Vaswani et al. (2017)](bibliography.md#vaswani2017)``, or in brackets
   ``([Press and Wolf, 2017](bibliography.md#press2017))``
 * the Markdown cell ``**Fig. 3.1.** ...`` after a figure, its caption
+* ``[Control 3.1](#control-arrows)`` or ``[pull the arrows](#control-arrows)``, and the
+  Markdown cell ``**Control 3.1.** ...`` after a control, its caption
 * ``> **Note.** ...`` and ``> **Warning.** ...``
 * the ``label`` in a cell's metadata, which other pages refer to
 """
@@ -24,6 +26,7 @@ IN_BRACKETS = re.compile(rf"\({CITED}(?:; {CITED})*\)")
 KEY = re.compile(r"md#([\w-]+)")
 PLAIN = re.compile(rf"(?<![!`\w]){LINK}")
 CAPTION = re.compile(r"\*\*Fig\. [\w.]+\*\* ")
+CONTROL_CAPTION = re.compile(r"\*\*Control [\w.]+\*\* ")
 ADMONITION = re.compile(r"^> \*\*(Note|Warning)\.\*\* (.*(?:\n>.*)*)", re.MULTILINE)
 
 
@@ -58,6 +61,9 @@ def reference(match: re.Match, folder: Path) -> str:
         return f"{{cite:t}}`{name}`"
     if name and name.startswith("fig-"):
         return f"{{numref}}`{name}`"
+    if name and name.startswith("control-"):
+        by_number = text.startswith("Control ")
+        return f"{{numref}}`{name}`" if by_number else f"{{ref}}`{text} <{name}>`"
     if file and (folder / file).is_file():
         return f"{{ref}}`{text} <{name or label_of(folder / file)}>`"
     return match[0]
@@ -97,7 +103,11 @@ def upgrade(source: str, folder: Path) -> str:
                 figure["caption"] = upgrade_text(CAPTION.sub("", text, 1), folder)
                 continue
             text = upgrade_text(text, folder)
-            if label := cell["metadata"].get("label"):
+            label = cell["metadata"].get("label")
+            if CONTROL_CAPTION.match(text):
+                caption = CONTROL_CAPTION.sub("", text, count=1)
+                text = f"```{{control}} {label}\n{caption}\n```"
+            elif label:
                 text = f"({label})=\n{text}"
             cell["source"] = text
         cells.append(cell)

@@ -25,6 +25,7 @@ from torch import Tensor
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.data.grammar import splits
 from transformer_lib.model import (
+    DecoderLayer,
     MultiHeadAttention,
     Transformer,
     TransformerConfig,
@@ -65,6 +66,46 @@ def without_positions(model: Transformer) -> None:
     """Leave the encoder no order, and the decoder only what its mask tells."""
     for positions in (model.src_positions, model.tgt_positions):
         positions.table.zero_()
+
+
+class SourceFirst(DecoderLayer):
+    """A decoder layer that reads the source before it reads the target so far."""
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: None = None,
+    ) -> Tensor:
+        """Attend to the source, then the target so far, then transform each position.
+
+        Args:
+            x: Target vectors, shape (B, T, d_model).
+            memory: The encoder's output, shape (B, S, d_model).
+            mask: For the self-attention, as in ``DecoderLayer``.
+            memory_mask: For the cross-attention, as in ``DecoderLayer``.
+            cache: Must be None.
+
+        Returns:
+            Shape (B, T, d_model).
+        """
+        if cache is not None:
+            raise ValueError("cache must be None, got one")
+        x = self.cross_attention_residual(
+            x, lambda x: self.cross_attention(x, memory, memory, memory_mask)
+        )
+        x = self.self_attention_residual(
+            x, lambda x: self.self_attention(x, x, x, mask)
+        )
+        return self.feed_forward_residual(x, self.feed_forward)  # (B, T, d_model)
+
+
+def source_first(model: Transformer) -> None:
+    """Swap the two attentions of every decoder layer; the weights stay."""
+    for layer in model.decoder.layers:
+        layer.__class__ = SourceFirst
 
 
 @dataclass(frozen=True)
@@ -136,6 +177,8 @@ RUNS = [
         for layout in ("interleaved", "learned")
     ),
     *warm_up_runs(0.002, 400, "post"),
+    Run("order", "source second", steps=1000),
+    Run("order", "source first", alter=source_first, steps=1000),
 ]
 
 

@@ -18,6 +18,7 @@ from pygments.lexers import get_lexer_by_name
 from sphinx.util.inventory import InventoryFile
 
 import transformer_lib
+from transformer_lib.exercises import exercises
 
 sys.path.append(str(ROOT / "_ext"))
 
@@ -26,7 +27,8 @@ import code_links
 
 def public_modules():
     found = pkgutil.walk_packages(transformer_lib.__path__, "transformer_lib.")
-    return [name for _, name, _ in found if "._" not in name]
+    hidden = {f"transformer_lib.exercises.{chapter}" for chapter in exercises()}
+    return [name for _, name, _ in found if "._" not in name and name not in hidden]
 
 
 @pytest.fixture(scope="module")

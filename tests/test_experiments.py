@@ -10,15 +10,17 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.data import make_batch
+from transformer_lib.data import Tokenizer, make_batch, token_batches
 from transformer_lib.model import (
     MultiHeadAttention,
     Transformer,
     TransformerConfig,
     padding_mask,
 )
-from transformer_lib.training import warmup_rate
+from transformer_lib.training import evaluate, load_model, warmup_rate
+from transformer_lib.translation import Translator
 from transformer_lib.translation.corpus import Corpus
+from transformer_lib.translation.run import encode_pairs
 
 FOLDER = Path(__file__).parents[1] / "experiments"
 sys.path.append(str(FOLDER))  # the scripts import their neighbours
@@ -27,6 +29,7 @@ import ablations  # noqa: E402
 import distillation  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
 import one_stack  # noqa: E402
+import peeking  # noqa: E402
 import precision  # noqa: E402
 import silence  # noqa: E402
 import since_2017  # noqa: E402
@@ -111,6 +114,30 @@ def test_without_positions_the_decoder_still_cannot_see_the_future(model):
     changed = tgt.clone()
     changed[:, -1] = tgt[:, -1] % 12 + 1
     assert_close(model.decode(changed, memory, mask)[:, :-1], logits[:, :-1])
+
+
+def test_a_decoder_that_reads_the_source_first_has_the_same_weights_and_is_causal(
+    model,
+):
+    src, tgt = torch.randint(1, 13, (B, S)), torch.randint(1, 13, (B, T))
+    second, weights = model(src, tgt), dict(model.state_dict())
+    ablations.source_first(model)
+    first = model(src, tgt)
+    assert all(weights[name].equal(w) for name, w in model.state_dict().items())
+    assert (first - second).abs().max() > 0.01
+    changed = tgt.clone()
+    changed[:, -1] = tgt[:, -1] % 12 + 1
+    assert_close(model(src, changed)[:, :-1], first[:, :-1])
+    layer, memory = model.decoder.layers[0], model.encode(src)
+    x = layer.cross_attention_residual(
+        memory, lambda x: layer.cross_attention(x, memory, memory)
+    )
+    x = layer.self_attention_residual(x, lambda x: layer.self_attention(x, x, x))
+    assert_close(
+        layer(memory, memory), layer.feed_forward_residual(x, layer.feed_forward)
+    )
+    with pytest.raises(ValueError, match="cache must be None"):
+        layer(memory, memory, cache=())
 
 
 def test_warm_up_is_the_papers_up_to_a_factor():
@@ -693,3 +720,33 @@ def test_the_longer_sentences_since_2017_are_longer_than_those_trained_on():
     }
     assert max(words["train"] | words["short"]) == since_2017.LONGEST
     assert min(words["longer"]) == since_2017.LONGEST + 1
+
+
+# Trained while it could peek
+
+
+def test_the_decoder_that_peeks_hides_padding_alone():
+    config = TransformerConfig(src_vocab_size=13, tgt_vocab_size=13, **peeking.SIZES)
+    tgt = torch.tensor([[1, 5, 6, 7], [1, 5, 0, 0]])
+    mask = peeking.Peeking(config).target_mask(tgt)
+    assert torch.equal(mask, padding_mask(tgt, 0))
+
+
+def test_the_model_that_learned_by_peeking_is_lost_behind_the_mask(monkeypatch):
+    """The shipped models have the accuracies of the table."""
+    tokenizer = Tokenizer.load(peeking.TOKENIZER)
+    for row in read(peeking.TABLE):
+        path = peeking.MODELS / f"{row['trained']}.safetensors"
+        model = load_model(path).float()
+        encoded = encode_pairs(
+            Translator(model, tokenizer),
+            {"validation": Corpus().pairs("validation")},
+            peeking.MAX_TOKENS,
+        )
+        batches = list(token_batches(encoded["validation"], peeking.MAX_TOKENS))
+        found = evaluate(model, batches)[1]
+        assert found == pytest.approx(float(row["accuracy behind the mask"]), abs=1e-3)
+        if row["trained"] == "peeking":
+            monkeypatch.setattr(model, "target_mask", lambda tgt: padding_mask(tgt, 0))
+            found = evaluate(model, batches)[1]
+            assert found == pytest.approx(float(row["accuracy as trained"]), abs=1e-3)

@@ -213,7 +213,9 @@ def test_the_map_and_the_style_of_the_book_take_the_colours_of_boxes_from_there(
     assert 'class="att cross"' in svg
 
 
-@pytest.mark.parametrize("name", ["control.css", "masks.js", "positions.js"])
+@pytest.mark.parametrize(
+    "name", ["control.css", "masks.js", "positions.js", "arrows.js"]
+)
 def test_the_controls_take_these_colours_from_there(name):
     path = ROOT / "bookkit/widgets" / name
     text = path.read_text(encoding="utf-8")

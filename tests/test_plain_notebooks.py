@@ -98,6 +98,17 @@ def test_a_figure_has_its_caption_in_the_cell_below(notebook):
             assert below["id"] == f"{figure['name']}-caption"
 
 
+def test_a_caption_of_a_control_stands_below_code_and_has_its_label(notebook):
+    above = {}
+    for cell in notebook["cells"]:
+        if plain.CONTROL_CAPTION.match(source(cell)):
+            label = cell["metadata"]["label"]
+            assert label.startswith("control-")
+            assert cell["id"] == f"{label}-caption"
+            assert above["cell_type"] == "code", cell["id"]
+        above = cell
+
+
 # -- What the pages make of it ---------------------------------------------------------
 
 
@@ -128,6 +139,9 @@ def folder(tmp_path_factory):
         ),
         ("([Fig. 5.1](#fig-x))", "({numref}`fig-x`)"),
         ("[Fig. 5.1](05_masks.ipynb#fig-x)", "{numref}`fig-x`"),
+        ("[Control 5.1](#control-x)", "{numref}`control-x`"),
+        ("[Control 5.1](05_masks.ipynb#control-x)", "{numref}`control-x`"),
+        ("[pull](#control-x)", "{ref}`pull <control-x>`"),
         ("[chapter 5](05_masks.ipynb)", "{ref}`chapter 5 <ch-masks>`"),
         ("[a table](05_masks.ipynb#table)", "{ref}`a table <table>`"),
         ("[glossary](glossary.md)", "{ref}`glossary <page-glossary>`"),
@@ -156,11 +170,17 @@ def test_labels_and_captions_go_where_the_pages_look_for_them(folder):
             "source": ["**Fig. 1.2.** One\n", "x"],
         },
         {"cell_type": "markdown", "metadata": {}, "source": ["**Fig. 1.2.** Two"]},
+        {
+            "cell_type": "markdown",
+            "metadata": {"label": "control-x"},
+            "source": ["**Control 1.1.** [A](05_masks.ipynb)"],
+        },
     ]
     found = json.loads(plain.upgrade(json.dumps({"cells": cells}), folder))["cells"]
     assert found[0]["source"] == "(ch-a)=\n# A"
     assert found[1]["metadata"]["mystnb"]["figure"]["caption"] == "One\nx"
-    assert [cell["cell_type"] for cell in found] == ["markdown", "code", "markdown"]
+    assert [cell["cell_type"] for cell in found[1:]] == ["code", *["markdown"] * 2]
+    assert found[3]["source"] == "```{control} control-x\n{ref}`A <ch-masks>`\n```"
 
 
 # -- Numbers that a notebook writes out ------------------------------------------------
@@ -168,7 +188,7 @@ def test_labels_and_captions_go_where_the_pages_look_for_them(folder):
 
 @pytest.fixture(scope="module")
 def numbers():
-    """The numbers of all figures, from the pages."""
+    """The numbers of all figures and controls, from the pages."""
     found = {}
     for page in (HTML / "book").glob("*.html"):
         for figure in lxml.html.parse(str(page)).getroot().iter("figure"):
@@ -179,14 +199,34 @@ def numbers():
 
 
 @pytest.mark.book
-def test_a_figure_has_the_number_that_the_notebook_says(notebook, numbers):
+def test_what_has_a_caption_has_the_number_that_the_notebook_says(notebook, numbers):
     for cell in markdown(notebook):
         for said, name in re.findall(
-            r"\[([^\]]*)\]\([^)]*#(fig-[\w-]+)\)", source(cell)
+            r"\[([^\]]*)\]\([^)]*#(fig-[\w-]+|control-[\w-]+)\)", source(cell)
         ):
-            assert said == numbers[name], cell["id"]
-        if caption := re.match(r"\*\*(Fig\. .*?)\.\*\* ", source(cell)):
+            if name.startswith("fig-") or said.startswith("Control "):
+                assert said == numbers[name], cell["id"]
+        if caption := re.match(r"\*\*((?:Fig\.|Control) .*?)\.\*\* ", source(cell)):
             assert caption[1] == numbers[cell["id"].removesuffix("-caption")]
+
+
+@pytest.mark.book
+def test_every_control_of_a_chapter_has_a_caption_and_the_first_cell_names_one(path):
+    page = lxml.html.parse(str(HTML / "book" / f"{path.stem}.html")).getroot()
+    # The panels of appendix B may show a control; they are not controls themselves.
+    controls = page.xpath(
+        '//section[@data-control and not(ancestor::*[@class="c-shown"])]'
+    )
+    names = []
+    for control in controls:
+        (figure,) = control.iterancestors("figure")
+        assert len(figure.xpath(".//*[@data-control]")) == 1
+        assert figure.xpath("./figcaption")
+        names.append(figure.get("id"))
+    first = source(read_notebook(path)["cells"][0])
+    tried = re.findall(r"\n\n\*\*Try\*\* \[[^\]]+\]\(#([\w-]+)\): \S", first)
+    assert len(tried) == bool(names)
+    assert set(tried) <= set(names)
 
 
 def test_a_chapter_has_the_number_that_the_notebook_says(notebook):

@@ -93,8 +93,9 @@ def test_american_spelling_plural_and_a_beginning_find_the_same(tab):
 
 def test_from_a_folder_a_result_says_how_its_page_begins(tab):
     read(tab, f"{HTML.as_uri()}/search.html?q=label+smoothing")
-    link = tab.locator("a[href*='11_training_well']")
-    page = tab.locator("#search-results li", has=link)
+    page = tab.locator(
+        "#search-results li", has=tab.locator("a[href*='11_training_well']")
+    )
     expect(page.first.locator(".context")).not_to_be_empty()
     says = page.first.locator(".context").inner_text().removesuffix(" …")
     read(tab, built(HTML / "book" / "11_training_well.html").as_uri())

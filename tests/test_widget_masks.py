@@ -16,13 +16,22 @@ RIGHT_GRID = {ENCODER: "padding", DECODER: "padding & causal", CROSS: "padding"}
 
 
 @pytest.fixture
-def lab(show):
+def first(show):
+    """The laboratory as a reader finds it."""
     return show(mask_control(SRC, TGT))
+
+
+@pytest.fixture
+def lab(first):
+    """The laboratory with right code, an encoder, and its fold open."""
+    choose(first, ENCODER, "is right")
+    first.locator("summary").click()
+    return first
 
 
 def choose(lab, attention=None, code=None):
     if attention:
-        lab.get_by_label("Attention").select_option(label=attention)
+        lab.get_by_role("combobox", name="Attention").select_option(label=attention)
     if code:
         lab.get_by_label("The code").select_option(label=code)
 
@@ -76,8 +85,11 @@ def test_the_masks_on_the_page_are_those_of_the_library(lab, attention, at_left)
     lab.get_by_label("pad at the left").set_checked(at_left)
     for caption, mask in library_masks(at_left)[attention].items():
         shown, shape = mask_on_the_page(lab, caption)
-        assert torch.equal(shown, mask.expand(2, 1, *shown.shape[1:])[:, 0])
+        right = mask.expand(2, 1, *shown.shape[1:])[:, 0]
+        assert torch.equal(shown, right)
         assert shape == str(tuple(mask.shape))
+    seen, _ = mask_on_the_page(lab, "what attention sees")
+    assert torch.equal(seen, right)  # the last mask is the one to use
     assert says(lab) == "No row of a word goes wrong."
 
 
@@ -134,8 +146,8 @@ def test_without_the_diagonal_the_first_word_sees_nothing(lab):
 
 
 def test_everything_works_from_the_keyboard(lab):
-    lab.get_by_label("Attention").focus()
-    lab.get_by_label("Attention").press("ArrowDown")
+    lab.get_by_role("combobox", name="Attention").focus()
+    lab.get_by_role("combobox", name="Attention").press("ArrowDown")
     lab.get_by_label("The code").press("End")
     lab.get_by_label("pad at the left").press(" ")
     assert lab.get_by_label("pad at the left").is_checked()
@@ -152,7 +164,8 @@ def test_the_reader_types_sentences_and_the_masks_follow(lab):
 def test_what_the_reader_types_stays_text(lab):
     script = "<script>alert(1)</script> <b>&amp;\"' 🐈 שלום"
     lab.get_by_label("Source 1").fill(script)
-    rows = lab.get_by_role("group", name="Sentence 1").locator("th[scope=row]")
+    seen = lab.get_by_role("region", name="Sentence 1, what attention sees")
+    rows = seen.locator("th[scope=row]")
     assert rows.all_inner_texts() == ["<script>ale…", "<b>&amp;\"'", "🐈", "שלום"]
     assert lab.locator("script").count() == 2  # the control's own
     choose(lab, ENCODER, "takes True for hidden")
@@ -168,16 +181,46 @@ def test_a_sentence_without_words_has_nothing_to_look_at(lab):
     )
 
 
-@pytest.mark.parametrize("texts", [("", " "), ("word " * 13, "a")])
-def test_too_few_words_or_too_many_change_nothing_and_say_so(lab, texts):
-    lab.get_by_label("Source 1").fill(texts[0])
+def test_it_opens_on_code_that_forgets_the_future(first):
+    assert says(first).startswith("Sentence 1, looking at a later word: BOS, die")
+    assert first.locator("td", has_text="✗").count() == 7 * 6 / 2 + 5 * 4 / 2
+    seen = first.get_by_role("region", name="what attention sees")
+    assert seen.count() == 2
+    assert first.get_by_role("region").count() == 2  # the factors are in the fold
+    first.locator("summary").click()
+    assert first.get_by_role("region").count() == 8
+
+
+@pytest.mark.parametrize(
+    ("box", "text", "message"),
+    [
+        ("Source 1", " ", "Source 1 and Source 2 are empty: type a word in one."),
+        ("Source 2", "word " * 13, "Source 2 has 13 words; there is room for 12."),
+        ("Target 1", "word " * 14, "Target 1 has 14 words; there is room for 12."),
+    ],
+)
+def test_a_refusal_names_the_field_and_dims_the_old_result(lab, box, text, message):
+    if not text.strip():
+        lab.get_by_label("Source 2").fill("")
     before, _ = mask_on_the_page(lab, "padding")
-    lab.get_by_label("Source 2").fill(texts[1])
-    assert "a word at least" in lab.get_by_role("alert").inner_text()
+    lab.get_by_label(box).fill(text)
+    assert lab.get_by_role("alert").inner_text() == message
     assert torch.equal(mask_on_the_page(lab, "padding")[0], before)
-    lab.get_by_label("Source 1").fill("better")
-    lab.get_by_label("Source 2").fill("better still")
+    pale = "all => all.filter((part) => getComputedStyle(part).opacity < 0.5).length"
+    assert lab.locator("> .c-body > *").evaluate_all(pale) == 3
+    lab.get_by_label(box).fill("better")
     assert lab.get_by_role("alert").inner_text() == ""
+    assert lab.locator("> .c-body > *").evaluate_all(pale) == 0
+
+
+def test_on_a_phone_what_attention_sees_is_next_to_the_choices(show, tab):
+    tab.set_viewport_size({"width": 400, "height": 900})
+    lab = show(mask_control(SRC, TGT))
+    top = lab.get_by_label("The code").bounding_box()["y"]
+    grid = lab.get_by_role("region", name="Sentence 1, what attention sees")
+    box = grid.bounding_box()
+    assert box["y"] + box["height"] - top < 900
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 def test_two_sentences_on_both_sides():
@@ -187,5 +230,5 @@ def test_two_sentences_on_both_sides():
 
 def test_where_no_script_runs_the_padding_is_written_out():
     assert mask_control(SRC, TGT).words.endswith(
-        "the cat reads a red book\na dog sleeps [PAD] [PAD] [PAD]"
+        "\nBOS die Katze liest ein rotes Buch\nBOS ein Hund schläft EOS [PAD] [PAD]"
     )

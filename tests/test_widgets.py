@@ -2,16 +2,20 @@
 
 import pytest
 import torch
+from book_files import ROOT
 from test_widget_beam import STEPS, pieces
 
+from bookkit.widgets.arrows import arrows_control
 from bookkit.widgets.beam import beam_control
 from bookkit.widgets.control import Control
 from bookkit.widgets.heads import heads_control
+from bookkit.widgets.leak import leak_control
 from bookkit.widgets.masks import mask_control
 from bookkit.widgets.positions import positions_control
 from bookkit.widgets.softmax import softmax_control
 from bookkit.widgets.translator import translator_control
 from bookkit.widgets.window import window_control
+from transformer_lib.translation import Translator
 
 WORDS, SCORES = ["the", "cat", "reads"], [1.0, 3.0, 2.0]
 
@@ -48,14 +52,18 @@ def test_a_control_leaves_nothing_on_the_page(show, tab):
 
 def all_controls():
     maps = {"encoder.layers.0.self_attention": torch.eye(2)[None, None]}
+    translator = Translator.load(ROOT / "models/grammar-en-de")
+    both, german = [translator.model] * 2, "die Katze liest ein rotes Buch"
     return [
         softmax_control(WORDS, SCORES),
+        leak_control(*both, translator.tokenizer, "the cat reads a red book", german),
         beam_control(STEPS, pieces),
         heads_control(maps, [["a", "b"]], [["c", "d", "e"]]),
         mask_control(["a b", "c"], ["d e", "f"]),
         positions_control(),
         translator_control(),
         window_control(),
+        arrows_control(WORDS, (2, 1), [(0, 0)] * 3, [(1, 0)] * 3),
     ]
 
 
@@ -76,6 +84,7 @@ COLOUR = "e => getComputedStyle(e).backgroundColor.match(/\\d+/g).map(Number)"
 
 def test_nothing_is_the_brightest_in_the_light_and_the_darkest_in_the_dark(show, tab):
     control = show(mask_control(["a b", "c"], ["d e", "f"]))
+    control.get_by_role("combobox", name="The code").select_option(label="is right")
     seen, hidden = (
         control.get_by_role("cell", name=name, exact=True).first
         for name in ("may attend", "hidden")

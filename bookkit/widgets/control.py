@@ -40,19 +40,22 @@ class Control:
         title: What it is for, in a few words; the name that is read aloud.
         data: What the script starts from: anything that JSON can hold.
         words: The first state as plain text: shown where no script runs.
+        scripts: Further JavaScript that the script uses.
     """
 
     name: str
     title: str
     data: object
     words: str
+    scripts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.words}"
 
     def _repr_html_(self) -> str:
         data = json.dumps(self.data, allow_nan=False).translate(FOR_JSON_IN_HTML)
-        script = f"{KIT}\n{read(self.name + '.js')}\nstart(draw);"
+        parts = KIT, *self.scripts, read(self.name + ".js"), "start(draw);"
+        script = "\n".join(parts)
         return (
             f'<section class="control tex2jax_ignore" data-control="{self.name}" '
             f'aria-label="{escape(self.title)}"><style>{STYLE}</style>'

@@ -1,5 +1,6 @@
 /* A batch of two sentence pairs, the masks it needs, and what attention sees when the
    code gets them wrong. */
+const NAMES = { source: "Source", target: "Target" };
 const PAD = null, MOST_WORDS = 12, LONGEST_LABEL = 12;
 
 const ATTENTIONS = [
@@ -56,12 +57,17 @@ function label(token) {
 }
 
 function draw(root, { src, tgt, colours }, { make, choice, tick, line, grid, paint }) {
-  const state = { source: src, target: tgt, attention: 0, code: 0, atLeft: false };
-  const views = make("div", { class: "c-sentences" });
+  const state = { source: src, target: tgt, attention: 1, code: 4, atLeft: false };
+  const seen = make("div", { class: "c-sentences" });
+  const factors = make("div", { class: "c-sentences" });
   const says = make("output", { class: "c-says" });
   const wrong = make("p", { class: "c-wrong", role: "alert" });
 
-  /* The masks of sentence b, and in words what is wrong with its rows. */
+  const fold = make("details", {},
+    make("summary", {}, "The right mask, and what it is made of"), factors);
+
+  /* Of sentence b: what attention sees, the right masks, and in words what is wrong with
+     its rows. */
   function sentence(queries, keys, b) {
     const { causal } = ATTENTIONS[state.attention];
     const cells = compare(queries, keys, causal, CODES[state.code].sees);
@@ -86,44 +92,57 @@ function draw(root, { src, tgt, colours }, { make, choice, tick, line, grid, pai
     }
 
     const [T, S] = [queries.length, keys.length];
-    const pictures = [[`padding\n(2, 1, 1, ${S})`, (cell) => cell.isWord]];
+    const parts = [[`padding\n(2, 1, 1, ${S})`, (cell) => cell.isWord]];
     if (causal) {
-      pictures.push([`causal\n(1, 1, ${T}, ${S})`, (cell) => cell.past],
+      parts.push([`causal\n(1, 1, ${T}, ${S})`, (cell) => cell.past],
         [`padding & causal\n(2, 1, ${T}, ${S})`, (cell) => cell.right]);
     }
-    if (state.code) {
-      pictures.push(["what attention sees", (cell) => cell.seen, isWrong]);
-    }
-    const view = make("div", { class: "c-masks", role: "group", "aria-label": name },
-      make("p", {}, name), pictures.map(picture));
+    const group = (pictures) => make("div", { class: "c-masks", role: "group",
+      "aria-label": name }, make("p", {}, name), pictures.map(picture));
+    const views = [[["what attention sees", (cell) => cell.seen, isWrong]], parts]
+      .map(group);
     const words = FAULTS.map(([text, test]) => [text, queries.filter((_, q) =>
       isWrong(cells[q]) && test(cells[q])).map(label)]);
     const empty = queries.filter((_, q) => cells[q][0].asksWord
       && !cells[q].some((cell) => cell.right));
     words.push(["with nothing to look at, and zeros for an answer", empty.map(label)]);
-    return [view, words.filter(([, rows]) => rows.length).map(([text, rows]) =>
+    return [views, words.filter(([, rows]) => rows.length).map(([text, rows]) =>
       make("span", {}, `${name}, ${text}: ${rows.join(", ")}.`))];
+  }
+
+  /* What is wrong with the sentences, if anything is. */
+  function refusal(sources) {
+    if (!longest(sources)) return "Source 1 and Source 2 are empty: type a word in one.";
+    for (const side of ["source", "target"]) {
+      const long = state[side].findIndex((text) => wordsOf(text).length > MOST_WORDS);
+      if (long >= 0) {
+        return `${NAMES[side]} ${long + 1} has ${wordsOf(state[side][long]).length} `
+          + `words; there is room for ${MOST_WORDS}.`;
+      }
+    }
+    return "";
   }
 
   function update() {
     const sources = state.source.map(wordsOf);
     const targets = state.target.map((text) => ["BOS", ...wordsOf(text), "EOS"]);
-    const usable = longest(sources) > 0 && longest(sources) <= MOST_WORDS
-      && longest(targets) <= MOST_WORDS + 2;
-    wrong.textContent = usable ? "" : "Give one of the sources a word at least, and no "
-      + `sentence more than ${MOST_WORDS}.`;
-    if (!usable) return;
+    wrong.textContent = refusal(sources);
+    for (const part of [says, seen, fold]) {
+      part.classList.toggle("c-old", wrong.textContent !== "");
+    }
+    if (wrong.textContent) return;
     const batch = { source: pad(sources, longest(sources), state.atLeft),
       target: pad(targets, longest(targets) - 1, state.atLeft) };
     const { asks, asked } = ATTENTIONS[state.attention];
     const shown = [0, 1].map((b) => sentence(batch[asks][b], batch[asked][b], b));
-    views.replaceChildren(...shown.map(([view]) => view));
+    [seen, factors].forEach((place, i) =>
+      place.replaceChildren(...shown.map(([views]) => views[i])));
     const words = shown.flatMap(([, lines]) => lines);
     says.replaceChildren(...(words.length ? words : ["No row of a word goes wrong."]));
   }
 
   const set = (name) => (value) => { state[name] = value; update(); };
-  const box = (side, b) => line(`${side === "source" ? "Source" : "Target"} ${b + 1}`,
+  const box = (side, b) => line(`${NAMES[side]} ${b + 1}`,
     state[side][b], (text) => set(side)(state[side].with(b, text)));
   const legend = [["may_attend", "may attend"], ["hidden", "hidden"]].map(
     ([name, text]) => make("span", {}, paint(make("i"), colours[name]), text));
@@ -131,10 +150,11 @@ function draw(root, { src, tgt, colours }, { make, choice, tick, line, grid, pai
     make("div", { class: "c-row c-inputs" }, box("source", 0), box("target", 0)),
     make("div", { class: "c-row c-inputs" }, box("source", 1), box("target", 1)),
     make("div", { class: "c-row c-inputs" },
-      choice("Attention", ATTENTIONS.map(({ name }) => name), 0, set("attention")),
-      choice("The code", CODES.map(({ name }) => name), 0, set("code")),
+      choice("Attention", ATTENTIONS.map(({ name }) => name), state.attention,
+        set("attention")),
+      choice("The code", CODES.map(({ name }) => name), state.code, set("code")),
       tick("pad at the left", false, set("atLeft"))),
     wrong, says,
-    make("p", { class: "c-legend" }, legend, "rows ask, columns are asked"), views);
+    make("p", { class: "c-legend" }, legend, "rows ask, columns are asked"), seen, fold);
   update();
 }

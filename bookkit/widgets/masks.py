@@ -27,15 +27,18 @@ def mask_control(src: Sequence[str], tgt: Sequence[str]) -> Control:
         raise ValueError(
             f"src and tgt must hold two sentences each, got {len(src)} and {len(tgt)}"
         )
-    longest = max(len(sentence.split()) for sentence in src)
+    read = [["BOS", *sentence.split(), "EOS"] for sentence in tgt]
+    longest = max(map(len, read)) - 1  # the last column is dropped
     rows = [
-        f"{sentence}{' [PAD]' * (longest - len(sentence.split()))}" for sentence in src
+        " ".join([*words[:longest], *["[PAD]"] * (longest - len(words))])
+        for words in read
     ]
     colours = {name: COLOURS[name] for name in ("may_attend", "hidden")}
     return Control(
         "masks",
         "The mask laboratory",
         {"src": list(src), "tgt": list(tgt), "colours": colours},
-        "Encoder self-attention. Every word may attend to every other word of its "
-        "sentence; what stands in brackets is hidden.\n" + "\n".join(rows),
+        "Decoder self-attention, in code that forgets the future: each word sees all "
+        "words of its sentence, those that follow it included. What stands in brackets "
+        "is hidden.\n" + "\n".join(rows),
     )

@@ -147,20 +147,21 @@ function draw(root, { d_model, max_len, t, s },
     if (canvas.hasPointerCapture(event.pointerId)) drag(event);
   });
 
-  const box = (caption, view, axis) => make("div", {},
-    make("p", { class: "c-hint" }, caption), view,
+  /* Each slider is beside the picture that it changes, also where they are stacked. */
+  const box = (caption, view, axis, ...inputs) => make("div", {},
+    make("p", { class: "c-hint" }, caption),
+    inputs.length ? make("div", { class: "c-row c-inputs" }, ...inputs) : "", view,
     axis ? make("p", { class: "c-hint c-axis" }, [0, axis, max_len - 1].map((text) =>
       make("span", {}, String(text)))) : "");
   root.append(
-    make("div", { class: "c-row c-inputs" },
-      choice("Layout", LAYOUTS, 0, set("layout")), place("pair", "Pair", n - 1)),
-    make("div", { class: "c-row c-inputs" }, places.t, places.s,
-      place("k", "Move both by", max_len - half)),
     make("div", { class: "c-waves" },
-      box("The table, a row for each position", table),
-      box("The pair: sine, cosine (dashed), wavelength (bar)", wave, "position"),
+      box("The table: drag t or s with a mouse", table, "",
+        places.t, places.s, choice("Layout", LAYOUTS, 0, set("layout"))),
+      box("The pair: sine, cosine (dashed), wavelength (bar)", wave, "position",
+        place("pair", "Pair", n - 1)),
       box("The pair as hands: cosine right, sine up", clock),
-      box(`Dot product of two rows, at most ${n}`, dots, "distance")),
+      box(`Dot product of two rows, at most ${n}`, dots, "distance",
+        place("k", "Move both by", max_len - half))),
     says,
     make("details", { class: "c-numbers" }, make("summary", {}, "The numbers"),
       make("div", { class: "c-scroll", tabindex: 0, role: "region",

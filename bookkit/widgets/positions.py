@@ -36,5 +36,5 @@ def positions_control(
         "Positions as waves",
         {"d_model": d_model, "max_len": max_len, "t": t, "s": s},
         f"The rows of positions {t} and {s}, {abs(t - s)} apart, have the dot product "
-        f"{table[t] @ table[s]:.3f}, as all rows that are as far apart.",
+        f"{table[t] @ table[s]:.3f}, like any two rows at this distance.",
     )

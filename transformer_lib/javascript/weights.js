@@ -22,7 +22,7 @@ function unpackWeights({ shapes, floats, integers }) {
     const branch = path.reduce((branch, part) => branch[part] ??= {}, weights);
     const numbers = takeFloats(rows); /* a vector's own numbers, or a matrix's scales */
     branch[leaf] = columns === undefined ? numbers
-      : Float32Array.from(takeIntegers(rows * columns))
+      : new Float32Array(takeIntegers(rows * columns))
         .map((value, i) => value * numbers[Math.floor(i / columns)]);
   }
   return weights;

@@ -35,28 +35,27 @@ KNOWN |= {TokenEmbedding, PositionalEncoding}
 BEFORE, AFTER = "document.currentScript.translator = ", ";\n"
 
 
-def to_script(translator: Translator) -> str:
-    """Pack a translator into a script that hands it to the page that loads it.
+def pack(model: Transformer) -> dict[str, object]:
+    """Pack a model's weights as data that JSON can hold.
 
-    The matrices are quantized, vectors stay as they are. The same translator gives the
-    same text.
+    The matrices are quantized, vectors stay as they are.
 
     Args:
-        translator: Its model has an encoder and a decoder with the paper's attention
-            and norm, positions in the interleaved layout, an activation other than the
-            exact ``"gelu"``, and widths divisible by 4, as the JavaScript wants them.
+        model: An encoder and a decoder with the paper's attention and norm, positions
+            in the interleaved layout, an activation other than the exact ``"gelu"``,
+            and widths divisible by 4, as the JavaScript needs them.
 
     Returns:
-        JavaScript. When a ``<script>`` element has loaded it, the element's property
-        ``translator`` is what the JavaScript class ``Translator`` starts from.
+        Its ``config``, and the ``shapes``, ``floats`` and ``integers`` that the
+        function ``unpackWeights`` of ``weights.js`` starts from.
 
     Raises:
         ValueError: If the model is another, holds a part that the JavaScript does not
             know, or is not as its configuration says.
     """
-    config = translator.model.config
-    if not isinstance(translator.model, Transformer):
-        kind = type(translator.model).__name__
+    config = model.config
+    if not isinstance(model, Transformer):
+        kind = type(model).__name__
         raise ValueError(f"the model must be a Transformer, got a {kind}")
     if config.positions != "interleaved":
         raise ValueError(f"positions must be interleaved, got {config.positions!r}")
@@ -67,7 +66,7 @@ def to_script(translator: Translator) -> str:
         )
     if not getattr(config, "scale_embeddings", True):
         raise ValueError("scale_embeddings must be True in the JavaScript, got False")
-    require_plain(translator.model.named_modules(), KNOWN)
+    require_plain(model.named_modules(), KNOWN)
     groups = getattr(config, "num_key_heads", None)
     if groups not in (None, config.num_heads):
         raise ValueError(f"num_key_heads must be num_heads or None, got {groups}")
@@ -76,28 +75,44 @@ def to_script(translator: Translator) -> str:
             "d_model and d_ff must be divisible by 4, "
             f"got {config.d_model} and {config.d_ff}"
         )
-    require_own_config(translator.model)
+    require_own_config(model)
     d_k = getattr(config, "d_k", None) or config.d_model // config.num_heads
     width = config.num_heads * d_k
     if width % 4:
         raise ValueError(f"num_heads * d_k must be divisible by 4, got {width}")
     shapes, floats, integers = {}, [], []
-    for name, weight in translator.model.named_parameters():
+    for name, weight in model.named_parameters():
         shapes[name] = tuple(weight.shape)
         scale = weight.detach()
         if weight.dim() == 2:
             values, scale = quantize_rows(scale)
             integers.append(values.numpy().tobytes())
         floats.append(scale.numpy().astype("<f4").tobytes())
-    tokenizer = json.loads(translator.tokenizer.to_json())
-    packed = {
+    return {
         "config": asdict(config),
-        "alpha": ALPHA,
-        "tokenizer": tokenizer,
         "shapes": shapes,
         "floats": base64.b64encode(b"".join(floats)).decode(),
         "integers": base64.b64encode(b"".join(integers)).decode(),
     }
+
+
+def to_script(translator: Translator) -> str:
+    """Pack a translator into a script that hands it to the page that loads it.
+
+    The same translator gives the same text.
+
+    Args:
+        translator: Its model is one that ``pack`` knows.
+
+    Returns:
+        JavaScript. When a ``<script>`` element has loaded it, the element's property
+        ``translator`` is what the JavaScript class ``Translator`` starts from.
+
+    Raises:
+        ValueError: As ``pack``.
+    """
+    tokenizer = json.loads(translator.tokenizer.to_json())
+    packed = {"alpha": ALPHA, "tokenizer": tokenizer, **pack(translator.model)}
     text = json.dumps(packed, ensure_ascii=False, separators=(",", ":"))
     return BEFORE + text + AFTER
 

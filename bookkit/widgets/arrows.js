@@ -1,0 +1,314 @@
+/* A query, three keys and three values: arrows to pull. Scores, weights and the blend
+   follow. */
+const UNIT = 60, LEFT = -2, RIGHT = 4, BOTTOM = -1, TOP = 3; /* of both planes */
+const STEP = 0.1, LONG_STEP = 0.5, THICKNESS = 9, RIM = 7;
+const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
+/* Scores, weights and the blend. `hidden` is the number of a word, or -1. */
+function attend({ query, key, value }, { scale, root, hidden }) {
+  const scores = key.map(([x, y]) =>
+    (scale * query[0] * x + scale * query[1] * y) / root);
+  const most = Math.max(...scores.filter((_, i) => i !== hidden));
+  const powers = scores.map((score, i) => (i === hidden ? 0 : Math.exp(score - most)));
+  const total = powers.reduce((a, b) => a + b);
+  const weights = powers.map((power) => power / total);
+  const blend = [0, 1].map((axis) =>
+    weights.reduce((sum, weight, i) => sum + weight * value[i][axis], 0));
+  return { scores, weights, blend };
+}
+
+const signed = (text) => text.replace("-", "−");
+const short = (number) => signed(String(Number(number.toFixed(2))));
+const percent = (weight) => `${(100 * weight).toFixed(0)}\u00a0%`;
+const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+const at = ([x, y]) => [(x - LEFT) * UNIT, (TOP - y) * UNIT];
+
+/* Each question names what must stay as it was, and says when it is answered. `reached`
+   gets what attention computes, and returns the answer or nothing. */
+function questionsFor(words, start) {
+  const [, second, third] = words.map((word) => `“${word}”`);
+  const middle = [0, 1].map((i) => (start.value[1][i] + start.value[2][i]) / 2);
+  return [{
+    text: `Where must the query point so that ${third} gets at least ${percent(0.9)}?`,
+    fixed: ["key"],
+    far: ({ weights }) => `${third} gets ${percent(weights[2])}.`,
+    reached({ weights, scores }) {
+      if (weights[2] < 0.9) return "";
+      const gap = scores[2] - Math.max(scores[0], scores[1]);
+      return `${third} gets ${percent(weights[2])}. Its score is ${short(gap)} above the `
+        + "next one. The gap grows as the query turns towards its key, and as the query "
+        + "grows longer.";
+    },
+  }, {
+    text: `Leave the query alone. How can ${second} get the largest weight? There are `
+      + "two ways.",
+    fixed: ["query"],
+    far: ({ weights }) => `${second} gets ${percent(weights[1])}, ${third} `
+      + `${percent(weights[2])}.`,
+    reached({ weights }, { hidden }) {
+      if (weights[1] <= Math.max(weights[0], weights[2])) return "";
+      return `${second} gets ${percent(weights[1])}. ` + (hidden === 2
+        ? `A hidden word gets ${percent(0)}, and the others share its weight in the old ratio. Now `
+          + "show it again, and find the other way."
+        : "The query asks the same as before. A key decides how its word is found.");
+    },
+  }, {
+    text: "Bring the blend into the ring. Pull no key and no value.",
+    fixed: ["key", "value"],
+    ring: middle,
+    far: ({ blend }) => `The blend is at (${blend.map(short).join(", ")}).`,
+    reached({ weights, blend }) {
+      if (Math.hypot(blend[0] - middle[0], blend[1] - middle[1]) > 0.15) return "";
+      return `The blend adds ${percent(weights[1])} of the value of ${second} to `
+        + `${percent(weights[2])} of that of ${third}. Now pull a value: the blend `
+        + "moves, and no weight changes.";
+    },
+  }];
+}
+
+/* A plane with axes; `shapes` lie below the handles. */
+function plane(label, names, { make }) {
+  const [x, y] = at([0, 0]);
+  const [width, height] = at([RIGHT, BOTTOM]);
+  const shapes = make("g", { "aria-hidden": "true" }), handles = make("g");
+  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "group",
+    "aria-label": label },
+    make("g", { "aria-hidden": "true" },
+      make("path", { class: "c-zero", d: `M0 ${y}H${width}M${x} 0V${height}` }),
+      make("text", { x: width - 4, y: y + 18, "text-anchor": "end" }, names[0]),
+      make("text", { x: x - 6, y: 14, "text-anchor": "end" }, names[1])),
+    shapes, handles);
+  return { svg, shapes, handles,
+    figure: make("div", { class: "c-plane" }, make("p", {}, label), svg) };
+}
+
+/* A tip that can be pulled, or moved by the arrow keys. */
+function handle(name, names, kind, point, { moved, released }, { make }) {
+  const element = make("g", { class: `c-tip c-${kind}`, tabindex: 0, role: "slider",
+    "aria-label": name, "aria-roledescription": "arrow in a plane",
+    "aria-valuemin": LEFT, "aria-valuemax": RIGHT },
+    make("circle", { class: "c-target", r: 16 }), make("circle", { r: RIM }));
+  const to = ([x, y]) => {
+    const limits = [[x, LEFT, RIGHT], [y, BOTTOM, TOP]];
+    limits.forEach(([number, low, high], i) => {
+      const inside = Math.min(Math.max(number, low + STEP), high - STEP);
+      point[i] = Math.round(inside / STEP) / Math.round(1 / STEP);
+    });
+    moved();
+  };
+  element.addEventListener("pointerdown", (event) => {
+    element.setPointerCapture(event.pointerId);
+    element.focus({ preventScroll: true });
+    event.preventDefault();
+  });
+  /* So that a finger does not scroll; touch-action does nothing for these shapes. */
+  element.addEventListener("touchstart", (event) => event.preventDefault(),
+    { passive: false });
+  element.addEventListener("pointermove", (event) => {
+    if (!element.hasPointerCapture(event.pointerId)) return;
+    const box = element.ownerSVGElement.getBoundingClientRect();
+    to([LEFT + (RIGHT - LEFT) * (event.clientX - box.left) / box.width,
+      TOP - (TOP - BOTTOM) * (event.clientY - box.top) / box.height]);
+  });
+  element.addEventListener("lostpointercapture", released);
+  element.addEventListener("keydown", (event) => {
+    const by = KEYS[event.key];
+    if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const step = event.shiftKey ? LONG_STEP : STEP;
+    to(by.map((direction, i) => point[i] + direction * step));
+  });
+  element.addEventListener("keyup", (event) => { if (event.key in KEYS) released(); });
+  const update = () => {
+    const [x, y] = at(point);
+    element.setAttribute("transform", `translate(${x} ${y})`);
+    element.setAttribute("aria-valuenow", point[0]);
+    element.setAttribute("aria-valuetext",
+      names.map((axis, i) => `${axis} ${short(point[i])}`).join(", "));
+  };
+  return { element, update };
+}
+
+function draw(root, { words, axes, start }, kit) {
+  const { make, tick, button } = kit;
+  const points = structuredClone(start);
+  const state = { scale: 1, root: 1, hidden: -1, question: 0 };
+  const questions = questionsFor(words, start);
+  const quoted = words.map((word) => `“${word}”`);
+  const left = plane(`The query of ${quoted[0]}, and the keys`, axes.slice(0, 2), kit);
+  const right = plane("The values, and their blend", axes.slice(2), kit);
+  const asks = make("p", { class: "c-asks", tabindex: -1 });
+  const answers = make("span");
+  const table = make("table", { class: "c-bars", "aria-label": "Scores and weights" });
+  const status = make("p", { class: "c-unseen", role: "status" });
+  const next = button("Next question", () => {
+    state.question += 1;
+    reset();
+    asks.focus(); /* the button is gone */
+  });
+
+  const both = { moved: update, released: tell };
+  const tips = [
+    ...[0, 1, 2].map((i) => [left, handle(`Key of ${quoted[i]}`, axes.slice(0, 2), "word",
+      points.key[i], both, kit)]),
+    [left, handle(`Query of ${quoted[0]}`, axes.slice(0, 2), "query", points.query, both,
+      kit)],
+    ...[0, 1, 2].map((i) => [right, handle(`Value of ${quoted[i]}`, axes.slice(2), "word",
+      points.value[i], both, kit)]),
+  ];
+  tips.forEach(([{ handles }, { element }]) => handles.append(element));
+
+  /* An arrow from one point to another, with a name beside its tip. It ends at the rim of
+     a handle, if it has one. */
+  function arrow(from, to, kind, thickness, name = "", rim = RIM) {
+    const [[x0, y0], [x1, y1]] = [at(from), at(to)];
+    const length = Math.hypot(x1 - x0, y1 - y0);
+    const [dx, dy] = length ? [(x1 - x0) / length, (y1 - y0) / length] : [-0.6, 0.8];
+    const along = (distance, aside = 0) => `${x0 + distance * dx - aside * dy} `
+      + `${y0 + distance * dy + aside * dx}`;
+    const end = length - rim, head = Math.min(end, 10 + thickness);
+    const shapes = end < 1 ? [] : [
+      make("path", { d: `M${x0} ${y0}L${along(end - head)}`, "stroke-width": thickness }),
+      make("path", { class: "c-head", d: `M${along(end)}L${along(end - head, head * 0.45)}`
+        + `L${along(end - head, -head * 0.45)}Z` }),
+    ];
+    const label = make("text", beside(x1, y1, dx, dy), name);
+    return make("g", { class: `c-arrow c-${kind}` }, shapes, name ? [label] : []);
+  }
+
+  /* Where the name of a tip stands: further out, but within the plane. */
+  function beside(x, y, dx, dy) {
+    if (x > (RIGHT - LEFT - 1) * UNIT) {
+      return { x: x + 12, y: y + (y < UNIT / 2 ? 30 : -14), "text-anchor": "end" };
+    }
+    if (Math.abs(dx) <= 0.4) return { x, y: y + 5 + 20 * dy, "text-anchor": "middle" };
+    const anchor = dx > 0 ? "start" : "end";
+    return { x: x + 14 * Math.sign(dx), y: y + 5 + 16 * dy, "text-anchor": anchor };
+  }
+
+  /* The blend, with its name on its left-hand side. */
+  function blended(tip) {
+    const element = arrow([0, 0], tip, "blend", 3, "", 0);
+    const [[x0, y0], [x, y]] = [at([0, 0]), at(tip)];
+    const length = Math.hypot(x - x0, y - y0);
+    const [aside, up] = length ? [(y - y0) / length, (x0 - x) / length] : [-1, 0];
+    element.append(make("text", { x: (x0 + x) / 2 + 10 * aside,
+      y: (y0 + y) / 2 + 5 + 14 * up,
+      "text-anchor": aside < -0.4 ? "end" : aside > 0.4 ? "start" : "middle" }, "blend"));
+    return element;
+  }
+
+  /* A part of the blend, a weight times a value, with words on its right-hand side. */
+  function part(from, to, weight, word) {
+    const [[x0, y0], [x1, y1]] = [at(from), at(to)];
+    const length = Math.hypot(x1 - x0, y1 - y0);
+    const line = make("path", { d: `M${x0} ${y0}L${x1} ${y1}`, class: "c-part",
+      "stroke-width": 1.5 + THICKNESS * weight });
+    if (length < 15) return [line];
+    const [dx, dy] = [(x1 - x0) / length, (y1 - y0) / length];
+    const flat = Math.abs(dx) > 0.7; /* then the words begin where the line does */
+    const x = flat ? Math.min(x0, x1) : (x0 + x1) / 2 - 12 * dy;
+    const y = (y0 + y1) / 2 + 5 + (flat ? 16 * Math.sign(dx) : 0);
+    const anchor = flat || dy < 0 ? "start" : "end";
+    return [line, make("text", { x, y, "text-anchor": anchor },
+      `${percent(weight)} of ${word}`)];
+  }
+
+  function update() {
+    const found = attend(points, state);
+    const { scores, weights, blend } = found;
+    const zero = [0, 0];
+    const faded = (i) => (i === state.hidden ? "word c-faded" : "word");
+    const thick = (i) => 1.5 + THICKNESS * weights[i];
+    const long = points.query.map((number) => number * state.scale);
+    left.shapes.replaceChildren(
+      ...points.key.map((tip, i) => arrow(zero, tip, faded(i), thick(i), words[i])),
+      ...(state.scale > 1 ? [arrow(points.query, long, "query c-further", 2)] : []),
+      arrow(zero, points.query, "query", 2.5, "query"));
+    const corners = points.value.map((tip) => at(tip).join(" "));
+    const ring = questions[state.question]?.ring;
+    const ends = [zero]; /* tip to tail */
+    weights.forEach((weight, i) => ends.push(ends[i].map((number, axis) =>
+      number + weight * points.value[i][axis])));
+    right.shapes.replaceChildren(
+      make("path", { class: "c-between", d: `M${corners.join("L")}Z` }),
+      ...(ring ? [make("circle", { class: "c-ring", cx: at(ring)[0], cy: at(ring)[1],
+        r: 0.15 * UNIT + 5 })] : []),
+      ...points.value.map((tip, i) => arrow(zero, tip, faded(i), 1.5, words[i])),
+      ...weights.flatMap((weight, i) => part(ends[i], ends[i + 1], weight, words[i])),
+      blended(blend));
+    tips.forEach(([, tip]) => tip.update());
+    const factor = (number, axis) => (axis
+      ? `${number < 0 ? "−" : "+"} ${short(Math.abs(number))}` : short(number));
+    const product = (i) => long.map((number, axis) => make("span", {},
+      `${factor(number, axis)}·${short(points.key[i][axis])} `));
+    table.replaceChildren(
+      make("tr", {}, make("td"), ["query·key", state.root > 1 ? "÷ √2" : "score",
+        "weight"].map((name) => make("th", { scope: "col" }, name)), make("td")),
+      ...words.map((word, i) => make("tr", {}, make("th", { scope: "row" }, word),
+        make("td", { class: "c-product" }, product(i)),
+        [i === state.hidden ? "−∞" : short(scores[i]), percent(weights[i])].map(
+          (text) => make("td", {}, text)),
+        make("td", {}, make("div", { class: "c-track" },
+          make("i", { style: `width: ${100 * weights[i]}%` }))))));
+    answer(found);
+    return found;
+  }
+
+  /* Say how far the reader is with the question. */
+  function answer(found) {
+    const question = questions[state.question];
+    if (!question) {
+      asks.textContent = "That was all. Pull what you like.";
+      answers.textContent = "";
+    } else {
+      const moved = question.fixed.find((name) => !same(points[name], start[name]));
+      const reached = !moved && question.reached(found, state);
+      if (reached) question.answer = `✓ ${reached}`;
+      asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
+        + `${questions.length}.`), ` ${question.text}`);
+      const late = moved && question.answer; /* then the reader may go on playing */
+      answers.textContent = reached || late ? question.answer : moved
+        ? `${moved === "query" ? "The" : "A"} ${moved} has moved. “Reset” puts it back.`
+        : question.far(found);
+      answers.className = reached || late ? "c-reached" : "";
+    }
+    next.hidden = !question?.answer;
+  }
+
+  /* Tell a screen reader what came out, when the reader has let go. */
+  function tell() {
+    const { weights, blend } = update();
+    const shares = words.map((word, i) => `${word} ${percent(weights[i])}`).join(", ");
+    status.textContent = `Weights: ${shares}. Blend: ${axes[2]} ${short(blend[0])}, `
+      + `${axes[3]} ${short(blend[1])}. ${answers.textContent}`;
+  }
+
+  function set(name, on, off) {
+    return (ticked) => { state[name] = ticked ? on : off; tell(); };
+  }
+  const ticks = [tick("query × 4", false, set("scale", 4, 1)),
+    tick("divide by √2", false, set("root", Math.sqrt(2), 1)),
+    tick(`hide ${quoted[2]}`, false, set("hidden", 2, -1))];
+
+  function reset() {
+    for (const name of ["key", "value"]) {
+      points[name].forEach((point, i) => point.splice(0, 2, ...start[name][i]));
+    }
+    points.query.splice(0, 2, ...start.query);
+    Object.assign(state, { scale: 1, root: 1, hidden: -1 });
+    for (const label of ticks) label.querySelector("input").checked = false;
+    tell();
+  }
+
+  root.append(asks,
+    make("p", { class: "c-hint c-inputs" }, "Pull the tip of any arrow. Or choose a tip with "
+      + "the Tab key, and move it with the arrow keys."),
+    make("div", { class: "c-planes" }, left.figure,
+      make("div", { class: "c-between-planes" },
+        make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset)),
+        table, make("div", { class: "c-answers" }, answers, next)),
+      right.figure),
+    status);
+  update();
+}

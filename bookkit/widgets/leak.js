@@ -1,0 +1,258 @@
+/* The decoder's mask as cells to paint. Beside each row stands the probability that a
+   trained model gives to the true next word under this mask. */
+const MOVED = 0.02; /* a bar that moves by less is not named */
+
+/* Attention behind a mask: the keys that a row may not see are left out. A row without
+   keys gives zeros. */
+function maskedAttend(mask) {
+  return (q, k, v) => q.map((head, h) => head.map((query, t) => {
+    const open = k[h].map((_, s) => s).filter((s) => mask[t][s]);
+    if (!open.length) return new Float32Array(v[h][0].length);
+    const [keys, values] = [k, v].map((x) => open.map((s) => x[h][s]));
+    return scaledDotProductAttention([query], keys, values).attended[0];
+  }));
+}
+
+/* The probability of every true next word: all positions at once, as in training. The
+   encoder does not see the mask, so it runs once. */
+function prepare({ config, ...weights }, src, tokens) {
+  const model = new Transformer(config, unpackWeights(weights));
+  const memory = model.encode(src);
+  const x = model.tgt_positions.forward(model.tgt_embedding.forward(tokens.slice(0, -1)));
+  return (mask) => {
+    for (const { self_attention } of model.decoder.layers) {
+      self_attention.attend = maskedAttend(mask);
+    }
+    const out = model.decoder.forward(x, memory, new DecoderCache(config.num_layers));
+    return model.output.forward(out).map((scores, t) => softmax(scores)[tokens[t + 1]]);
+  };
+}
+
+const TRAINED = ["while it could peek", "with the causal mask"];
+const PEEKING = 0, MASKED = 1;
+
+const table = (size, value) => Array.from({ length: size }, (_, t) =>
+  Array.from({ length: size }, (_, s) => value(t, s)));
+const percent = (share) => (share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
+
+function draw(root, data, { make, button, pick, paint }) {
+  const { words, colours } = data;
+  const reads = words.slice(0, -1), size = reads.length;
+  const prepared = []; /* each model when it is first needed: it takes some milliseconds */
+  const modelOf = (i) =>
+    prepared[i] ??= prepare(data.models[i], data.src, data.tokens);
+  const causal = (t, s) => s <= t;
+  const asked = 2; /* the row that the question is about */
+  const PRESETS = [
+    ["causal", causal],
+    ["all open", () => true],
+    ["one leak", (t, s) => s <= t || (t === asked && s === t + 1)],
+  ];
+  const state = { mask: table(size, causal), model: PEEKING, at: [0, 0], game: null };
+  let shown; /* the mask and the probabilities on the page */
+  const says = make("output", { class: "c-says" });
+
+  /* -- The grid -- */
+  const cells = table(size, (t, s) => make("button", { type: "button",
+    tabindex: t + s ? -1 : 0, click: (event) => clicked(t, s, event) }));
+  const bars = reads.map((_, t) => ({ number: make("b"), fill: make("i"),
+    word: make("span", {}, words[t + 1]) }));
+  const headers = reads.map((word) => make("th", { scope: "col" }, make("span", {}, word)));
+  const name = "The decoder's mask: pressed cells may be attended to";
+  const grid = make("table", { role: "grid", "aria-label": name, keydown: moved },
+  make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "reads"), headers,
+    make("th", { scope: "col", class: "c-next" }, "next word"))),
+  make("tbody", {}, reads.map((word, t) => make("tr", {},
+    make("th", { scope: "row" }, word),
+    cells[t].map((cell) => make("td", {}, cell)),
+    make("td", { class: "c-next" },
+      make("span", {}, bars[t].word, bars[t].number),
+      make("span", { class: "c-track", "aria-hidden": "true" }, bars[t].fill))))));
+
+  function drawMask() {
+    state.mask.forEach((row, t) => row.forEach((open, s) => {
+      const cell = cells[t][s], covered = state.game?.covered && s > t;
+      const future = s > t ? " (the future)" : "";
+      cell.setAttribute("aria-pressed", covered ? "mixed" : open);
+      cell.setAttribute("aria-label", `row ${reads[t]}, column ${reads[s]}${future}`);
+      cell.textContent = covered ? "?" : "";
+      cell.className = open && s > t && !covered ? "c-future" : "";
+      paint(cell, colours[open && !covered ? "may_attend" : "hidden"]);
+    }));
+  }
+
+  function drawBars(probabilities) {
+    probabilities.forEach((share, t) => {
+      const hidden = state.game?.bars === false;
+      bars[t].number.textContent = hidden ? "?" : percent(share);
+      bars[t].fill.style.width = hidden ? 0 : `${100 * share}%`;
+    });
+  }
+
+  /* -- What follows from a change, in words -- */
+  function show(because = "") {
+    const before = shown;
+    const probabilities = modelOf(state.model)(state.mask);
+    shown = { mask: state.mask, probabilities };
+    drawMask();
+    drawBars(probabilities);
+    if (state.game) return;
+    const empty = reads.filter((_, t) => !state.mask[t].some(Boolean));
+    const rows = probabilities.map((_, t) => t).filter((t) => before
+      && Math.abs(probabilities[t] - before.probabilities[t]) >= MOVED);
+    const lines = [because, ...rows.map((t) => `“${words[t + 1]}”, row ${reads[t]}: `
+      + `${percent(before.probabilities[t])} → ${percent(probabilities[t])}.`)];
+    if (!because) return;
+    if (!rows.length) lines.push("No bar moves by 2 points or more.");
+    if (empty.length) {
+      lines.push(`Nothing to look at, and zeros from self-attention: ${empty.join(", ")}.`);
+    }
+    tell(lines);
+  }
+
+  const tell = (lines) =>
+    says.replaceChildren(...lines.map((line) => make("span", {}, line)));
+
+  function changed(mask) {
+    const cells = mask.flatMap((row, t) => row.flatMap((open, s) =>
+      open === state.mask[t][s] ? [] : [[t, s, open]]));
+    state.mask = mask;
+    if (!cells.length) {
+      tell(["Nothing changes: this is the mask that you see."]);
+      return;
+    }
+    const [[t, s, open]] = cells;
+    show(cells.length > 1 ? `${cells.length} cells changed.`
+      : `Row ${reads[t]} ${open ? "now sees" : "no longer sees"} ${reads[s]}.`);
+  }
+
+  const withCell = (mask, t, s, open) => mask.with(t, mask[t].with(s, open));
+
+  /* -- Mouse, touch and keys -- */
+  function clicked(t, s, { detail }) {
+    if (detail && stroke?.moved) return; /* painted already; keys have no detail */
+    focusOn(t, s);
+    if (state.game) guess(t, s);
+    else changed(withCell(state.mask, t, s, !state.mask[t][s]));
+  }
+
+  function focusOn(t, s) {
+    cells[state.at[0]][state.at[1]].tabIndex = -1;
+    state.at = [t, s];
+    cells[t][s].tabIndex = 0;
+    cells[t][s].focus({ preventScroll: true });
+  }
+
+  function moved(event) {
+    const [t, s] = state.at, last = size - 1;
+    const to = { ArrowUp: [t - 1, s], ArrowDown: [t + 1, s], ArrowLeft: [t, s - 1],
+      ArrowRight: [t, s + 1], Home: [t, 0], End: [t, last] }[event.key];
+    if (!to || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    focusOn(...to.map((i) => Math.min(Math.max(i, 0), last)));
+  }
+
+  /* A stroke paints all cells that it touches with the value that its first cell gets.
+     On a touch screen the grid scrolls up and down, and paints left and right. */
+  let stroke;
+  const cellAt = ({ clientX, clientY }) => {
+    const hit = document.elementFromPoint(clientX, clientY);
+    const t = cells.findIndex((row) => row.includes(hit));
+    return t < 0 ? undefined : [t, cells[t].indexOf(hit)];
+  };
+  grid.addEventListener("pointerdown", (event) => {
+    const from = !state.game && event.button === 0 && cellAt(event);
+    stroke = from && { from, to: !state.mask[from[0]][from[1]], moved: false };
+  });
+  grid.addEventListener("pointermove", (event) => {
+    if (!stroke || !event.buttons) return;
+    const cell = cellAt(event), [t, s] = stroke.from;
+    if (!cell || (!stroke.moved && cell[0] === t && cell[1] === s)) return;
+    stroke.moved = true;
+    changed(withCell(withCell(state.mask, t, s, stroke.to), ...cell, stroke.to));
+  });
+  grid.addEventListener("dragstart", (event) => event.preventDefault());
+
+  /* -- The game: which open cell of the future leaks? -- */
+  const LEVELS = [
+    { model: PEEKING, open: [[0, 3], [2, 5], [3, 4]], leak: [3, 4], bars: false,
+      task: "Three cells of the future are open, and the bars are covered. One of the "
+        + "three shows its row the answer. Click it." },
+    { model: PEEKING, open: [[0, 2], [1, 5], [4, 5]], leak: [4, 5], covered: true,
+      task: "Now the mask is covered, and the bars are not. Three cells of the future "
+        + "are open. Click the one that leaks." },
+    { model: MASKED, open: [[2, 3]], leak: [2, 3], covered: true,
+      task: "This model has learned with the mask. One cell of the future is open, and "
+        + "it does not help the model: it confuses it. Click it." },
+  ];
+
+  function level(number, guesses) {
+    const game = { ...LEVELS[number], number, guesses };
+    Object.assign(state, { game, model: game.model });
+    state.mask = table(size, (t, s) => causal(t, s)
+      || game.open.some(([row, column]) => row === t && column === s));
+    modelPick.querySelectorAll("input")[game.model].checked = true;
+    show();
+    tell([`Level ${number + 1} of ${LEVELS.length}. ${game.task}`]);
+    playButton.textContent = "Leave the game";
+  }
+
+  function leave() {
+    state.game = null;
+    playButton.textContent = "Play: find the leak";
+  }
+
+  function guess(t, s) {
+    const { leak, number } = state.game, before = shown.probabilities[t];
+    const guesses = ++state.game.guesses;
+    if (t !== leak[0] || s !== leak[1]) {
+      tell([s <= t ? "That cell is not in the future."
+        : `Not this one: row ${reads[t]} must say “${words[t + 1]}”`
+          + (s === t + 1 ? ", and this cell is hidden." : `, not “${reads[s]}”.`)]);
+      return;
+    }
+    leave();
+    state.mask = withCell(state.mask, t, s, false);
+    show();
+    tell([`Found. With this cell open, “${words[t + 1]}” had ${percent(before)}. `
+      + `Now the cell is hidden, and it has ${percent(shown.probabilities[t])}.`]);
+    says.append(number + 1 < LEVELS.length
+      ? button("Next level", () => level(number + 1, guesses))
+      : make("span", {}, `You found three leaks with ${guesses} clicks.`));
+  }
+
+  const modelPick = pick("The model was trained", TRAINED, state.model, (model) => {
+    leave();
+    state.model = model;
+    show(`The other model: trained ${TRAINED[model]}.`);
+  });
+  const playButton = button("Play: find the leak", () => {
+    if (!state.game) {
+      level(0, 0);
+      return;
+    }
+    leave();
+    state.mask = table(size, causal);
+    show("The causal mask again.");
+  });
+  const legend = [["may_attend", "may attend"], ["hidden", "hidden"]].map(
+    ([name, text]) => make("span", {}, paint(make("i"), colours[name]), text));
+  root.append(
+    make("p", {}, `Source: ${data.english}. Which one cell lets the model read `
+      + `“${words[asked + 1]}” before it must say it? Click that cell; a second click `
+      + "hides it again."),
+    make("div", { class: "c-row c-inputs" }, make("span", {}, "The model was trained"),
+      modelPick),
+    make("div", { class: "c-row c-inputs" }, make("span", {}, "Mask"),
+      PRESETS.map(([name, value]) => button(name, () => {
+        leave();
+        changed(table(size, value));
+      })), playButton),
+    make("div", { class: "c-leak" }, grid), make("p", { class: "c-legend" }, legend,
+      make("span", {}, make("i", { class: "c-future" }), "open future"),
+      make("span", {}, "rows ask, columns are asked")),
+    says);
+  drawMask();
+  tell(["Each bar is the probability that the model gives to the true next word."]);
+  setTimeout(() => shown || show()); /* so that the page need not wait */
+}

@@ -1,0 +1,461 @@
+"""Exercises: right answers pass, wrong ones fail where they should and learn why."""
+
+import inspect
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+import write_exercises
+from book_files import ROOT
+
+from transformer_lib.exercises import (
+    Break,
+    Build,
+    Idea,
+    Predict,
+    check,
+    checking,
+    exercises,
+    limits,
+    load,
+    numbers,
+    question,
+)
+from transformer_lib.exercises.ladder import climb, rungs
+
+LISTED = exercises()
+ALL = [exercise for listed in LISTED.values() for exercise in listed]
+
+
+def of_kind(kind):
+    found = [exercise for exercise in ALL if isinstance(exercise, kind)]
+    return pytest.mark.parametrize("exercise", found, ids=lambda each: each.name)
+
+
+def answers(kind):
+    """Parametrise over the right or the wrong answers to every *Build*."""
+    found = [
+        pytest.param(exercise, answer, id=f"{exercise.name}-{name_of(answer)}")
+        for exercise in ALL
+        if isinstance(exercise, Build)
+        for answer in getattr(exercise, kind)
+    ]
+    return pytest.mark.parametrize(("exercise", "answer"), found)
+
+
+def name_of(answer):
+    answer = answer[0] if isinstance(answer, tuple) else answer
+    return getattr(answer, "__name__", type(answer).__name__)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(limits, "SECONDS", 0.4)
+    checking.failures.clear()
+
+
+# -- Every exercise --------------------------------------------------------------------
+
+
+@answers("rights")
+def test_a_right_answer_passes(exercise, answer):
+    found = climb(exercise, answer)
+    assert found.failed == set(), found.fault
+
+
+@answers("wrongs")
+def test_a_wrong_answer_fails_exactly_where_it_should(exercise, answer):
+    wrong, fails = answer
+    assert fails
+    assert climb(exercise, wrong).failed == fails
+
+
+@answers("wrongs")
+def test_no_message_shows_a_line_of_the_solution(exercise, answer):
+    own = written_lines(answer[0])
+    checking.failures[exercise.name] = 2
+    report = check(exercise.name, answer[0])
+    shown = repr(report) + report._repr_html_()
+    for line in written_lines(exercise.rights[0]) - own:
+        assert line not in shown
+
+
+def written_lines(answer):
+    answer = answer if inspect.isfunction(answer) else type(answer)
+    lines = [
+        line.partition("#")[0].strip() for line in inspect.getsource(answer).split("\n")
+    ]
+    return {
+        line for line in lines if len(line) > 8 and not line.startswith(("@", "def "))
+    }
+
+
+@of_kind(Build)
+def test_an_exercise_has_enough_answers_and_three_hints(exercise):
+    assert len(exercise.rights) >= 4  # the solution and three variants
+    assert len(exercise.wrongs) >= 8
+    assert len(exercise.hints) == 3
+    assert exercise.rights[0].__name__ == exercise.call.partition("(")[0]
+
+
+def changed(exercise, change):
+    """Return the solution with a change of each result."""
+
+    def answer(*arguments):
+        made = exercise.rights[0](*arguments)
+        if isinstance(made, tuple):
+            return tuple(map(change, made))
+        return change(made)
+
+    return answer
+
+
+def in_place(exercise):
+    def answer(*arguments):
+        made = exercise.rights[0](*arguments)
+        first = next(each for each in arguments if isinstance(each, torch.Tensor))
+        with torch.no_grad():
+            first.zero_() if first.any() else first.fill_(1)
+        return made
+
+    return answer
+
+
+# Mistakes that any exercise may meet, by the test that finds them.
+COMMON = {
+    "callable": lambda exercise: 5,
+    "arguments": lambda exercise: lambda: None,
+    "runs": lambda exercise: lambda *arguments: 1 / 0,
+    "returns": lambda exercise: changed(exercise, lambda result: object()),
+    "shape": lambda exercise: changed(exercise, lambda result: result[None]),
+    "dtype": lambda exercise: changed(
+        exercise,
+        lambda result: result.float() if result.is_floating_point() else result.byte(),
+    ),
+    "finite": lambda exercise: changed(exercise, lambda result: result / 0),
+    "unchanged": in_place,
+    "gradient": lambda exercise: changed(exercise, lambda result: result.detach()),
+}
+
+
+@of_kind(Build)
+def test_every_test_catches_a_wrong_answer(exercise):
+    caught = set().union(*(fails for _, fails in exercise.wrongs))
+    for name in COMMON.keys() & rungs(exercise).keys():
+        found = climb(exercise, COMMON[name](exercise))
+        assert next(test for test, _, fault in found.tests if fault) == name
+        caught.add(name)
+    assert caught == rungs(exercise).keys()
+
+
+@of_kind(Predict)
+def test_each_likely_prediction_has_a_sentence_of_its_own(exercise):
+    assert len(exercise.replies) >= 3
+    assert len(set(exercise.replies.values())) == len(exercise.replies)
+    for answer in exercise.replies:
+        assert check(exercise.name, answer).passed == (answer == exercise.right)
+
+
+@of_kind(Predict)
+def test_what_should_be_predicted_is_what_the_code_gives(exercise):
+    assert exercise.computed() == exercise.right
+
+
+@of_kind(Break)
+def test_what_breaks_held_before(exercise):
+    assert all(holds(exercise.intact) for _, holds, _ in exercise.checks.values())
+    assert 0 < len(exercise.right) < len(exercise.checks)
+    assert check(exercise.name, exercise.right).passed
+    assert check(exercise.name, ", ".join(exercise.right)).passed
+    for letter in exercise.checks:
+        answer = exercise.right ^ {letter}
+        report = check(exercise.name, answer)
+        assert (report.passed, exercise.checks[letter][2] in report.says) == (
+            False,
+            True,
+        )
+
+
+@pytest.mark.parametrize("chapter", LISTED)
+def test_exercises_are_numbered_in_order(chapter):
+    names = [exercise.name for exercise in LISTED[chapter]]
+    label = chapter.replace("_", "-")
+    assert names == [f"{label}-{number}" for number in range(1, len(names) + 1)]
+
+
+def test_the_notebooks_hold_what_the_exercises_say():
+    for path, notebook, listed in write_exercises.notebooks():
+        text = write_exercises.written(write_exercises.with_exercises(notebook, listed))
+        assert text == path.read_text("utf-8"), "run scripts/write_exercises.py"
+
+
+ALONE = """
+import pkgutil, sys
+import transformer_lib
+for _, name, _ in pkgutil.iter_modules(transformer_lib.__path__):
+    if name != "exercises":
+        sys.modules[f"transformer_lib.{name}"] = None  # importing it fails
+from transformer_lib.exercises import Build, check, exercises
+for listed in exercises().values():
+    for exercise in listed:
+        answer = exercise.rights[0] if isinstance(exercise, Build) else exercise.right
+        assert check(exercise.name, answer).passed, exercise.name
+"""
+
+
+def test_a_check_needs_no_chapter():
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], cwd=ROOT, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# -- The engine ------------------------------------------------------------------------
+
+
+def rows(x, weight, bias):
+    return (x @ weight + bias).softmax(dim=0)
+
+
+@pytest.fixture
+def exercise(monkeypatch):
+    """A small *Build*; its bias has a gradient of zero, as that of keys."""
+    build = Build(
+        name="rows-1",
+        title="rows",
+        task="Write it.",
+        call="rows(x, weight, bias)",
+        returns={"share": "T d_v"},
+        example={"x": numbers(3, 2), "weight": numbers(2, 5), "bias": numbers(5)},
+        ideas=[
+            Idea(
+                "one",
+                "One row has it all.",
+                "Which axis?",
+                [{"x": numbers(1, 2), "weight": numbers(2, 3), "bias": numbers(3)}],
+            )
+        ],
+        hints=("Look.", "Think.", "See."),
+        answer="So.",
+        rights=[rows],
+    )
+    monkeypatch.setattr(checking, "load", lambda name: build)
+    return build
+
+
+def test_a_gradient_of_zero_up_to_rounding_is_no_alarm(exercise):
+    assert check("rows-1", rows).passed
+    assert check("rows-1", lambda x, w, b: rows(x, w, b.detach())).passed
+    report = check("rows-1", lambda x, w, b: rows(x, w.detach(), b))
+    assert "No gradient reaches weight" in report.says
+
+
+def test_a_gradient_that_is_lost_on_one_way_is_found(exercise):
+    def half(x, weight, bias):
+        scores = x @ weight + bias
+        powers = (scores - scores.amax(dim=0)).exp()
+        return powers / powers.sum(dim=0).detach()
+
+    assert "right, but not the gradient" in check("rows-1", half).says
+
+
+def test_a_result_may_be_something_else_than_a_tensor(monkeypatch):
+    right = lambda text: text.split()  # noqa: E731
+    idea = Idea("order", "In order.", "Which comes first?", [{"text": "a b"}])
+    texts = ("words-1", "words", "Write it.", "words(text)", {"words": list})
+    build = Build(*texts, {"text": "a b c"}, [idea], ("", "", ""), "", [right])
+    monkeypatch.setattr(checking, "load", lambda name: build)
+    assert check("words-1", right).passed
+    assert "words (list), and returns str" in check("words-1", str.upper).says
+    report = check("words-1", lambda text: text.split()[::-1])
+    assert ("Which comes first?" in report.says, report.picture.rows) == (
+        True,
+        [["b", "a"]],
+    )
+
+
+def test_an_endless_answer_is_stopped_in_any_thread(exercise):
+    def endless(x, weight, bias):
+        while True:
+            x = x + 1
+
+    reports = []
+    thread = threading.Thread(target=lambda: reports.append(check("rows-1", endless)))
+    thread.start()
+    thread.join()
+    for report in [check("rows-1", endless), *reports]:
+        assert "stopped after 0.4 seconds" in report.says
+        assert "x = x + 1" in report.trace or "while True" in report.trace
+
+
+def test_an_answer_that_was_stopped_is_not_run_again(exercise):
+    calls = []
+
+    def endless_for_one_row(x, weight, bias):
+        calls.append(len(x))
+        while len(x) == 1:
+            calls[-1] += 0
+        return rows(x, weight, bias)
+
+    exercise.ideas = [*exercise.ideas, *exercise.ideas]
+    report = check("rows-1", endless_for_one_row)
+    assert "stopped" in report.says
+    assert calls.count(1) == 1
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no limit elsewhere")
+@pytest.mark.parametrize(
+    "huge",
+    [
+        lambda x, w, b: torch.ones(10**6, 10**6),
+        lambda x, w, b: bytearray(10**11),
+        lambda x, w, b: [x] * 10**10,
+    ],
+)
+def test_a_huge_answer_is_stopped(exercise, huge):
+    assert "needs gigabytes" in check("rows-1", huge).says
+
+
+def test_a_large_result_has_no_picture(exercise):
+    report = check("rows-1", lambda x, w, b: torch.ones(100, 100))
+    assert "is (100, 100)" in report.says
+    assert report.picture is None
+
+
+def test_the_traceback_is_that_of_the_reader(exercise):
+    def deep(x):
+        return x @ torch.ones(7)
+
+    report = check("rows-1", lambda x, w, b: deep(x))
+    assert report.says.startswith("This fails: “It runs without an error.” It raises R")
+    lines = report.trace.splitlines()
+    assert [line.partition(", in ")[2] for line in lines[::2]] == ["<lambda>", "deep"]
+    assert lines[3].strip() == "return x @ torch.ones(7)"
+
+
+def test_what_an_answer_prints_and_writes_is_caught_and_escaped(exercise, capsys):
+    def loud(x, weight, bias):
+        print("<b>" * 1000)
+        raise ValueError("<script>")
+
+    html = check("rows-1", loud)._repr_html_()
+    assert "&lt;script&gt;" in html
+    assert html.count("&lt;b&gt;") < 200
+    assert "<script>" not in html
+    assert capsys.readouterr() == ("", "")
+
+
+def test_hints_come_after_failures_and_one_at_a_time(exercise):
+    counts = [len(check("rows-1", lambda x, w, b: x).hints) for _ in range(5)]
+    assert counts == [1, 2, 3, 3, 3]
+    assert check("rows-1", rows).hints == ()
+
+
+def test_a_stub_is_not_a_failure(exercise):
+    def rows(x, weight, bias):
+        # Your code.
+        ...
+
+    for answer in ([], [rows]):
+        report = check("rows-1", *answer)
+        assert report.passed is None
+        assert "10 tests wait" in repr(report)
+    assert checking.failures["rows-1"] == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (torch.nn.Linear, "Linear is a class"),
+        (None, "without calling it"),
+        (lambda x: x, "too many positional arguments"),
+        (lambda x, w, b: print(), "Is a return missing?"),
+        (
+            lambda x, w, b: (x, x),
+            "share (Tensor), and returns a tuple of Tensor, Tensor",
+        ),
+        (lambda x, w, b: rows(x, w, b).T, "right axes in the order (d_v, T)"),
+        (lambda x, w, b: rows(x, w, b).float(), "and is torch.float32"),
+        (lambda x, w, b: x.add_(1) @ w, "It changes x"),
+        (lambda x, w, b: (x @ w + b).softmax(dim=1), "Which axis?"),
+        (lambda x, w, b: exit(), "It raises SystemExit"),
+    ],
+)
+def test_a_message_says_what_is_wrong(exercise, answer, says):
+    report = check("rows-1", answer)
+    assert says in report.says
+    assert says in repr(report)
+
+
+def test_a_picture_shows_the_readers_own_result(exercise):
+    report = check("rows-1", lambda x, w, b: (x @ w + b).softmax(dim=1))
+    assert report.picture.at == (0, 0)
+    assert "[" in report.picture.text()
+    assert report._repr_html_().count("<mark>") == 1
+    assert report.inputs[0].startswith("x = [[")
+
+
+def test_the_random_numbers_of_the_notebook_stay_as_they_are(exercise):
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    check("rows-1", lambda x, w, b: torch.rand(3, 5))
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("name", ["masks-99", "nothing-1", "report-1"])
+def test_an_unknown_exercise_is_refused(name):
+    with pytest.raises(ValueError, match=f"got '{name}'"):
+        check(name)
+
+
+SHAPE = Predict("a-1", "t", "q", (2, 3), {(2, 3): "Yes.", (3, 2): "No."}, ("h",), "a")
+NUMBER = Predict("a-2", "t", "q", 0.5, {0.5: "Yes.", 2: "No."}, ("h",), "a")
+COUNT = Predict("a-3", "t", "q", 65_000_002, {65_000_002: "Yes."}, ("h",), "a")
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "right"),
+    [
+        (SHAPE, torch.Size([2, 3]), True),
+        (SHAPE, "(2, 3)", True),
+        (SHAPE, [3, 2], False),
+        (NUMBER, "0.5", True),
+        (NUMBER, 1 / 2, True),
+        (NUMBER, 0.499, True),
+        (NUMBER, 0.49, False),
+        (NUMBER, 3, False),
+        (COUNT, 65_000_002, True),
+        (COUNT, 65_000_001, False),
+    ],
+)
+def test_a_prediction_may_be_written_in_several_ways(exercise, answer, right):
+    assert question.judge(exercise, answer)[0] == right
+
+
+def test_what_cannot_be_an_answer_is_refused():
+    with pytest.raises(ValueError, match="must be a number, got 'many'"):
+        question.judge(NUMBER, "many")
+    choice = load("masks-1")
+    with pytest.raises(ValueError, match="must be one of"):
+        question.judge(choice, "none")
+
+
+@of_kind(Predict | Break)
+def test_the_answer_is_not_in_plain_view(exercise):
+    html = check(exercise.name)._repr_html_()
+    for says in question.replies(exercise).values():
+        assert says not in html
+    assert "http" not in html
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda each: each.name)
+def test_hints_and_replies_have_no_formulas_which_only_the_page_shows(exercise):
+    texts = [*exercise.hints]
+    if isinstance(exercise, Build):
+        texts += [text for idea in exercise.ideas for text in (idea.says, idea.hint)]
+    else:
+        texts += question.replies(exercise).values()
+    assert [text for text in texts if "$" in text or text.count("`") % 2] == []

@@ -1,0 +1,405 @@
+"""The arrows of chapter 3, pulled in a browser; their numbers are torch's."""
+
+import math
+import re
+from importlib.resources import files
+from itertools import pairwise
+
+import axe
+import pytest
+import torch
+
+from bookkit.widgets.arrows import arrows_control
+from transformer_lib.model import scaled_dot_product_attention
+
+SCRIPT = files("bookkit.widgets").joinpath("arrows.js").read_text("utf-8")
+WORDS = "the", "red", "cat"
+QUERY = (2.0, 1.0)
+KEY = ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0))
+VALUE = ((0.0, 0.0), (2.0, 0.0), (0.0, 2.0))
+# A hundredth or a percent is the last digit that the page shows.
+SHOWN = {"rtol": 0, "atol": 0.005 + 1e-12}
+
+
+@pytest.fixture
+def control(show):
+    return show(arrows_control(WORDS, QUERY, KEY, VALUE))
+
+
+def expected(query=QUERY, key=KEY, value=VALUE, scale=1.0, root=False, hide=False):
+    """Compute scores, weights and blend with torch and with the library."""
+    query, key, value = (torch.tensor(rows) for rows in (query, key, value))
+    query = scale * query[None]
+    scores = query @ key.T / (math.sqrt(2) if root else 1)
+    mask = torch.tensor([[True, True, not hide]])
+    scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.softmax(dim=-1)
+    factor = 1 if root else math.sqrt(2)  # the library always divides
+    blend, same = scaled_dot_product_attention(factor * query, key, value, mask)
+    torch.testing.assert_close(weights, same)
+    return scores[0], weights[0], blend[0]
+
+
+def number(text):
+    return float(text.replace("−", "-").replace("∞", "inf").removesuffix("\xa0%"))
+
+
+def shown(control):
+    """Read scores, weights and blend from the page."""
+    cells = control.locator(".c-bars tr:has(th[scope=row])").evaluate_all(
+        "rows => rows.map(row => [...row.querySelectorAll('td')].map("
+        "cell => cell.textContent).slice(1, 3))"
+    )
+    scores, weights = zip(*cells, strict=True)
+    tip = control.locator(".c-blend .c-head").get_attribute("d")
+    x, y = map(float, re.match(r"M([-\d.e]+) ([-\d.e]+)L", tip).groups())
+    blend = torch.tensor([x / 60 - 2, 3 - y / 60])
+    return (
+        torch.tensor([*map(number, scores)]),
+        torch.tensor([*map(number, weights)]) / 100,
+        blend,
+    )
+
+
+def check(control, **state):
+    for found, right in zip(shown(control), expected(**state), strict=True):
+        torch.testing.assert_close(found, right, **SHOWN)
+
+
+def tip(control, name):
+    return control.get_by_role("slider", name=name)
+
+
+def says(control):
+    return control.locator(".c-answers span").inner_text()
+
+
+def place(control, name, point):
+    """Find the spot of a point on the screen, in the plane of a tip."""
+    box = tip(control, name).locator("xpath=ancestor::*[local-name()='svg']")
+    box.scroll_into_view_if_needed()
+    box = box.bounding_box()
+    unit = box["width"] / 6
+    return box["x"] + (point[0] + 2) * unit, box["y"] + (3 - point[1]) * unit
+
+
+def pull(tab, control, name, start, *points):
+    control.locator(".c-planes").scroll_into_view_if_needed()
+    tab.mouse.move(*place(control, name, start))
+    tab.mouse.down()
+    for point in points:
+        tab.mouse.move(*place(control, name, point))
+
+
+def press(control, name, keys):
+    for key in keys:
+        tip(control, name).press(key)
+
+
+def test_the_page_computes_what_torch_computes(tab):
+    cases = torch.randint(-20, 31, (50, 7, 2)) / 10
+    state = {"scale": 4, "root": math.sqrt(2)}
+    for case, hidden in zip(cases, [-1, 2] * 25, strict=True):
+        query, key, value = case[0], case[1:4], case[4:]
+        points = dict(zip(("query", "key", "value"), (query, key, value), strict=True))
+        points = {name: rows.tolist() for name, rows in points.items()}
+        found = tab.evaluate(
+            f"([points, state]) => {{ {SCRIPT}\nreturn attend(points, state); }}",
+            [points, {**state, "hidden": hidden}],
+        )
+        scores, weights, blend = expected(
+            **points, scale=4, root=True, hide=hidden == 2
+        )
+        # A score below 4 * (9 + 9) is off by 3 roundings, each power by as much again.
+        size = 3 * 72 * torch.finfo(torch.float64).eps
+        seen = [0, 1, 2] if hidden < 0 else [0, 1]
+        close = {"rtol": 0, "atol": 4 * size}
+        torch.testing.assert_close(
+            torch.tensor(found["scores"])[seen], scores[seen], **close
+        )
+        torch.testing.assert_close(torch.tensor(found["weights"]), weights, **close)
+        torch.testing.assert_close(
+            torch.tensor(found["blend"]), blend, rtol=0, atol=3 * 3 * 4 * size
+        )
+
+
+def test_it_begins_with_the_numbers_of_the_chapter(control):
+    check(control)
+    assert says(control) == "“cat” gets 67\xa0%."
+    products = control.locator(".c-product").all_inner_texts()
+    assert products == ["2·0 + 1·0", "2·0 + 1·1", "2·1 + 1·0"]
+
+
+def test_a_mouse_pulls_a_tip_and_all_follows_before_it_is_let_go(control, tab):
+    pull(tab, control, "Query", QUERY, (1, -0.5), (-1.5, 2))
+    check(control, query=(-1.5, 2))
+    tab.mouse.up()
+    tab.mouse.move(*place(control, "Query", (3, 2)))
+    check(control, query=(-1.5, 2))
+    pull(tab, control, "Key of “red”", (0, 1), (1.2, 1.3))
+    key = (KEY[0], (1.2, 1.3), KEY[2])
+    check(control, query=(-1.5, 2), key=key)
+    tab.mouse.up()
+    pull(tab, control, "Value of “cat”", (0, 2), (-0.4, 0.6))
+    value = (*VALUE[:2], (-0.4, 0.6))
+    check(control, query=(-1.5, 2), key=key, value=value)
+
+
+def test_a_tip_stays_in_its_plane(control, tab):
+    pull(tab, control, "Query", QUERY, (9, 9))
+    check(control, query=(3.9, 2.9))
+    tab.mouse.move(*place(control, "Query", (-9, -9)))
+    check(control, query=(-1.9, -0.9))
+    assert control.locator(".c-product").last.inner_text() == "−1.9·1 − 0.9·0"
+
+
+def test_a_finger_pulls_a_tip_and_the_page_does_not_scroll(browser):
+    page = browser.new_page(
+        viewport={"width": 400, "height": 700}, has_touch=True, is_mobile=True
+    )
+    html = arrows_control(WORDS, QUERY, KEY, VALUE)._repr_html_()
+    head = "<meta name='viewport' content='width=device-width'>"
+    page.set_content(f"<!doctype html>{head}<body>{html}<p style='height: 2000px'>")
+    control = page.locator(".control")
+    touch = page.context.new_cdp_session(page)
+
+    def send(kind, *point):
+        touches = [{"x": point[0], "y": point[1]}] if point else []
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touches})
+        page.evaluate("new Promise((drawn) => requestAnimationFrame(drawn))")
+
+    place(control, "Query", QUERY)
+    before = page.evaluate("scrollY")
+    send("touchStart", *place(control, "Query", QUERY))
+    for point in ((2, 0.5), (2, 0), (3, -0.5)):
+        send("touchMove", *place(control, "Query", point))
+    check(control, query=(3, -0.5))
+    send("touchEnd")
+    check(control, query=(3, -0.5))
+    assert page.evaluate("scrollY") == before
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    sizes = control.locator(".c-target").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().width)"
+    )
+    assert min(sizes) >= 24
+    page.close()
+
+
+def test_the_arrow_keys_move_a_tip(control):
+    press(control, "Query", ["ArrowRight", "ArrowRight", "ArrowDown"])
+    check(control, query=(2.2, 0.9))
+    press(control, "Query", ["Shift+ArrowLeft", "ArrowUp"])
+    check(control, query=(1.7, 1.0))
+    assert tip(control, "Query").get_attribute("aria-valuetext") == (
+        "noun 1.7, adjective 1"
+    )
+    press(control, "Value of “the”", ["Shift+ArrowUp"])
+    check(control, query=(1.7, 1.0), value=((0, 0.5), *VALUE[1:]))
+    before = tip(control, "Query").get_attribute("aria-valuetext")
+    press(control, "Query", ["Tab", "Enter", "a"])
+    assert tip(control, "Query").get_attribute("aria-valuetext") == before
+
+
+def test_the_tab_key_reaches_every_tip_and_shows_which_has_the_focus(control, tab):
+    names = []
+    first = tip(control, "Key of “the”")
+    first.focus()
+    for _ in range(4):
+        focused = tab.locator(":focus")
+        names.append(focused.get_attribute("aria-label"))
+        ring = focused.locator(".c-target")
+        tab.keyboard.press("Shift+Tab")
+        tab.keyboard.press("Tab")
+        assert ring.evaluate("e => getComputedStyle(e).stroke") != "none"
+        tab.keyboard.press("Tab")
+    assert names == [*(f"Key of “{word}”" for word in WORDS), "Query of “the”"]
+
+
+def test_scale_root_and_mask_do_what_they_say(control):
+    for name, state in (
+        ("query × 4", {"scale": 4}),
+        ("divide by √2", {"root": True}),
+        ("hide “cat”", {"hide": True}),
+    ):
+        box = control.get_by_label(name)
+        box.check()
+        check(control, **state)
+        box.uncheck()
+        check(control)
+    for name in ("query × 4", "divide by √2", "hide “cat”"):
+        control.get_by_label(name).check()
+    check(control, scale=4, root=True, hide=True)
+    control.get_by_role("button", name="Reset").click()
+    check(control)
+    assert control.get_by_role("checkbox", checked=True).count() == 0
+
+
+def widths(control, selector):
+    lines = control.locator(selector).evaluate_all(
+        "all => all.map(e => Number(e.getAttribute('stroke-width')))"
+    )
+    return torch.tensor(lines)
+
+
+def test_a_line_is_as_thick_as_its_weight_is_large(control):
+    press(control, "Key of “the”", ["Shift+ArrowUp"])  # so that it has a line
+    weights = expected(key=((0, 0.5), *KEY[1:]))[1]
+    torch.testing.assert_close(widths(control, ".c-part"), 1.5 + 9 * weights)
+    lines = ".c-plane:first-child .c-word path:first-child"
+    torch.testing.assert_close(widths(control, lines), 1.5 + 9 * weights)
+
+
+def test_the_blend_is_its_parts_tip_to_tail(control):
+    press(control, "Value of “the”", ["Shift+ArrowRight", "Shift+ArrowDown"])
+    value = torch.tensor([(0.5, -0.5), *VALUE[1:]])
+    _, weights, blend = expected(value=value.tolist())
+    parts = [
+        [float(part) / 60 for part in re.split("[ L]", path[1:])]
+        for path in control.locator(".c-part").evaluate_all(
+            "all => all.map(e => e.getAttribute('d'))"
+        )
+    ]
+    for (*_, x0, y0), (x1, y1, *_) in pairwise(parts):
+        assert (x0, y0) == (x1, y1)
+    steps = torch.tensor([[x1 - x0, y0 - y1] for x0, y0, x1, y1 in parts])
+    torch.testing.assert_close(steps, weights[:, None] * value)
+    torch.testing.assert_close(steps.sum(dim=0), blend)
+
+
+# -- The questions ---------------------------------------------------------------------
+
+
+def asked(control):
+    return control.locator(".c-asks").inner_text()
+
+
+def follow(control):
+    control.get_by_role("button", name="Next question").click()
+
+
+def test_the_first_question_is_answered_by_the_query_alone(control):
+    following = control.get_by_role("button", name="Next question")
+    assert "Question 1 of 3. Where must the query point" in asked(control)
+    press(control, "Key of “cat”", ["Shift+ArrowRight"] * 3)
+    assert expected(key=(*KEY[:2], (2.5, 0.0)))[1][2] > 0.9
+    assert says(control) == "A key has moved. “Reset” puts it back."
+    assert not following.is_visible()
+    control.get_by_role("button", name="Reset").click()
+    press(control, "Query", ["Shift+ArrowDown"] * 2)
+    assert says(control) == "“cat” gets 79\xa0%."
+    assert not following.is_visible()
+    press(control, "Query", ["Shift+ArrowRight"] * 2)
+    assert says(control).startswith(
+        "✓ “cat” gets 91\xa0%. Its score is 3 above the next"
+    )
+    assert following.is_visible()
+
+
+def test_the_second_question_has_two_answers(control):
+    control.get_by_label("query × 4").check()  # one answer to the first
+    assert says(control).startswith("✓ “cat” gets 98\xa0%.")
+    follow(control)
+    assert control.locator(".c-asks").evaluate("e => e === document.activeElement")
+    check(control)
+    press(control, "Query", ["ArrowUp"])
+    assert says(control) == "The query has moved. “Reset” puts it back."
+    press(control, "Query", ["ArrowDown"])
+    assert "Question 2 of 3. Leave the query alone" in asked(control)
+    control.get_by_label("hide “cat”").check()
+    assert says(control).startswith("✓ “red” gets 73\xa0%. A hidden word gets 0\xa0%")
+    _, (the, red, _), _ = expected()
+    _, (the_then, red_then, _), _ = expected(hide=True)
+    torch.testing.assert_close(red / the, red_then / the_then)  # the old ratio
+    control.get_by_label("hide “cat”").uncheck()
+    assert says(control) == "“red” gets 24\xa0%, “cat” 67\xa0%."
+    press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
+    assert "A key decides how its word is found." in says(control)
+    press(control, "Query", ["ArrowUp"])  # the reader may go on playing
+    assert "A key decides how its word is found." in says(control)
+
+
+def test_the_third_question_draws_a_ring_for_the_blend(control):
+    assert control.locator(".c-ring").count() == 0
+    for _ in range(2):
+        control.get_by_label("query × 4").check()
+        control.get_by_label("hide “cat”").check()
+        control.get_by_label("hide “cat”").uncheck()
+        if "1 of 3" in asked(control):
+            follow(control)
+        else:
+            press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
+            follow(control)
+    assert "Question 3 of 3. Bring the blend into the ring" in asked(control)
+    ring = control.locator(".c-ring")
+    assert [ring.get_attribute(name) for name in ("cx", "cy")] == ["180", "120"]
+    assert says(control) == "The blend is at (0.49, 1.33)."
+    press(control, "Query", ["Shift+ArrowUp"] * 2)
+    assert says(control).startswith("✓ The blend adds 47\xa0% of the value of “red”")
+    before = shown(control)[1]
+    press(control, "Value of “red”", ["Shift+ArrowUp"])
+    assert says(control).endswith("the blend moves, and no weight changes.")
+    assert shown(control)[1].equal(before)
+    follow(control)
+    assert asked(control) == "That was all. Pull what you like."
+    assert says(control) == ""
+    assert control.locator(".c-ring").count() == 0
+
+
+# -- Everybody -------------------------------------------------------------------------
+
+
+def test_a_screen_reader_hears_what_came_out_when_a_tip_is_let_go(control, tab):
+    status = control.get_by_role("status")
+    assert status.inner_text() == ""
+    pull(tab, control, "Query", QUERY, (3, 1), (3, 0))
+    assert status.inner_text() == ""
+    tab.mouse.up()
+    assert status.inner_text().replace("\xa0", " ") == (
+        "Weights: the 5 %, red 5 %, cat 91 %. Blend: red 0.09, feminine 1.82. "
+        + says(control).replace("\xa0", " ")
+    )
+    tab.keyboard.press("ArrowLeft")  # the tip that was pulled has the focus
+    assert "cat 90 %" in status.inner_text().replace("\xa0", " ")
+    control.get_by_label("hide “cat”").check()
+    assert "cat 0 %" in status.inner_text().replace("\xa0", " ")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 400])
+def test_axe_finds_nothing_and_no_word_is_small(control, tab, theme, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.evaluate(
+        "theme => { document.documentElement.dataset.theme = theme;"
+        "document.querySelector('.control').remove();"  # two, with the same names
+        "document.body.style.background = theme === 'dark' ? '#121212' : '#fff'; }",
+        theme,
+    )
+    page_rules = "document-title", "landmark-one-main", "page-has-heading-one", "region"
+    assert axe.findings(tab, without=page_rules) == []
+    sizes = control.locator("text, p, td, th, span, button").evaluate_all(
+        "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) * "
+        "(e.ownerSVGElement ? e.getScreenCTM().a : 1))"
+    )
+    assert min(sizes) >= 12
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_colours_have_contrast_and_mean_what_they_mean_elsewhere(control):
+    for kind, name in (("word", "source"), ("query", "target"), ("blend", "output")):
+        own, meant = control.locator(f".c-arrow.c-{kind}").first.evaluate(
+            "(e, name) => ['--own', `--book-${name}-line`].map("
+            "variable => getComputedStyle(e).getPropertyValue(variable))",
+            name,
+        )
+        assert own == meant != ""
+
+
+def test_without_a_script_the_numbers_are_there():
+    words = arrows_control(WORDS, QUERY, KEY, VALUE).words
+    assert "“cat”: key (1, 0), score 2, weight 67 %, value (0, 2)" in words
+    assert "The blend of the values is (0.49, 1.33)." in words
+
+
+def test_three_of_each_are_needed():
+    with pytest.raises(ValueError, match="three each, got 3, 2 and 3"):
+        arrows_control(WORDS, QUERY, KEY[:2], VALUE)

@@ -1,0 +1,325 @@
+"""The mask that readers paint, in a browser; its probabilities are those of PyTorch."""
+
+import random
+
+import pytest
+import torch
+from axe import AXE, findings
+from book_files import ROOT
+from playwright.sync_api import expect
+
+from bookkit.widgets.leak import leak_control
+from transformer_lib.data import Tokenizer
+from transformer_lib.faster.quantization import dequantize, quantize_rows
+from transformer_lib.model import causal_mask, padding_mask
+from transformer_lib.training import load_model
+
+ENGLISH, GERMAN = "the cat reads a red book", "die Katze liest ein rotes Buch"
+READS = ["BOS", *GERMAN.split()]
+SAYS = [*GERMAN.split(), "EOS"]
+SIZE = len(READS)
+PEEKING, MASKED = "while it could peek", "with the causal mask"
+FILES = {PEEKING: "peeking", MASKED: "masked"}
+# The browser rounds every vector to float32: at most 2^-24 of a value, and no value on
+# the way exceeds 100. A probability moves by at most a quarter of what its score moves.
+# That is far below one per cent, the last digit of the page; a share within this
+# distance of a half may be rounded the other way.
+TOLERANCE = 5e-5
+
+
+def load(name):
+    return load_model(ROOT / "models" / "peeking" / f"{FILES[name]}.safetensors")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.load(ROOT / "models" / "grammar-en-de" / "tokenizer.json")
+
+
+@pytest.fixture(scope="module")
+def made(tokenizer):
+    return leak_control(load(PEEKING), load(MASKED), tokenizer, ENGLISH, GERMAN)
+
+
+@pytest.fixture
+def control(show, made):
+    control = show(made)
+    expect(control.locator(".c-next b").last).to_contain_text("%")
+    return control
+
+
+@torch.no_grad()
+def probabilities(name, tokenizer, mask):
+    """Compute in double precision, from the same weights, under a (T, T) mask."""
+    model = load(name).double()
+    src = torch.tensor([[*tokenizer.encode(ENGLISH), tokenizer.eos_id]])
+    ids = [tokenizer.bos_id, *tokenizer.encode(GERMAN), tokenizer.eos_id]
+    x = model.tgt_positions(model.tgt_embedding(torch.tensor([ids[:-1]])))
+    hidden = padding_mask(src, tokenizer.pad_id)
+    x = model.decoder(x, model.encode(src), torch.as_tensor(mask)[None, None], hidden)
+    return model.output(x)[0].softmax(-1)[torch.arange(SIZE), torch.tensor(ids[1:])]
+
+
+def cell(control, row, column):
+    future = " (the future)" if column > row else ""
+    name = f"row {READS[row]}, column {READS[column]}{future}"
+    return control.get_by_role("button", name=name, exact=True)
+
+
+def mask_on_the_page(control):
+    pressed = (
+        control.get_by_role("grid")
+        .locator("button")
+        .evaluate_all("all => all.map((cell) => cell.getAttribute('aria-pressed'))")
+    )
+    assert set(pressed) <= {"true", "false"}
+    return torch.tensor([state == "true" for state in pressed]).view(SIZE, SIZE)
+
+
+def bars(control):
+    """The width of every bar, which is the probability with all its digits."""
+    styles = control.locator(".c-next .c-track i").evaluate_all(
+        "all => all.map((bar) => parseFloat(bar.style.width) / 100)"
+    )
+    return torch.tensor(styles)
+
+
+def percents(control):
+    return control.locator(".c-next b").all_inner_texts()
+
+
+def says(control):
+    return control.locator(".c-says").inner_text()
+
+
+def agrees(control, name, tokenizer):
+    expected = probabilities(name, tokenizer, mask_on_the_page(control))
+    torch.testing.assert_close(bars(control), expected, rtol=0, atol=TOLERANCE)
+    for text, share in zip(percents(control), expected.tolist(), strict=True):
+        told = 0 if text == "< 1 %" else float(text.removesuffix(" %")) / 100
+        assert abs(told - share) <= 0.005 + TOLERANCE
+
+
+def triangle():
+    return causal_mask(SIZE)[0, 0]
+
+
+# -- The numbers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [PEEKING, MASKED])
+def test_packing_the_weights_loses_nothing(name):
+    for weight in load(name).parameters():
+        if weight.dim() == 2:
+            again = dequantize(*quantize_rows(weight))
+            torch.testing.assert_close(again, weight.float(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("name", [PEEKING, MASKED])
+def test_the_bars_are_the_probabilities_of_pytorch_under_any_mask(
+    control, tokenizer, name
+):
+    control.get_by_label(name).check()
+    draw = random.Random(5)
+    for _ in range(3):
+        agrees(control, name, tokenizer)
+        for _ in range(9):
+            cell(control, draw.randrange(SIZE), draw.randrange(SIZE)).click()
+    assert mask_on_the_page(control).sum() != triangle().sum()
+    control.get_by_role("button", name="all open").click()
+    agrees(control, name, tokenizer)  # here a share is 2 %
+
+
+def test_the_cell_of_the_next_word_leaks_and_no_other_cell_of_the_future_does(
+    control, tokenizer
+):
+    before = bars(control)
+    for row in range(SIZE):
+        for column in range(row + 1, SIZE):
+            cell(control, row, column).click()
+            moved = (bars(control) - before).abs()
+            assert (moved[row] > 0.8) == (column == row + 1)
+            moved[row] = 0
+            assert moved.max() < 0.02
+            cell(control, row, column).click()
+    torch.testing.assert_close(bars(control), before)
+
+
+def test_a_row_that_sees_nothing_gets_zeros_and_the_page_says_so(control, tokenizer):
+    cell(control, 0, 0).click()
+    assert "zeros from self-attention: BOS." in says(control)
+    agrees(control, PEEKING, tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("causal", triangle()),
+        ("all open", torch.ones(SIZE, SIZE, dtype=torch.bool)),
+        ("one leak", triangle().index_put((torch.tensor(2), torch.tensor(3)),
+                                          torch.tensor(True))),
+    ],
+)  # fmt: skip
+def test_each_finished_mask_is_what_it_is_called(control, tokenizer, preset, expected):
+    cell(control, 1, 6).click()
+    control.get_by_role("button", name=preset).click()
+    assert torch.equal(mask_on_the_page(control), expected)
+    agrees(control, PEEKING, tokenizer)
+
+
+# -- Mouse, touch and keys -------------------------------------------------------------
+
+
+def middle(locator):
+    locator.scroll_into_view_if_needed()
+    box = locator.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_a_click_flips_a_cell_and_says_what_moved(control):
+    cell(control, 2, 3).click()
+    assert mask_on_the_page(control)[2, 3]
+    first, second = says(control).splitlines()
+    assert first == "Row Katze now sees liest."
+    assert second.startswith("“liest”, row Katze: < 1 % → ")
+    cell(control, 2, 3).click()
+    assert torch.equal(mask_on_the_page(control), triangle())
+    cell(control, 0, 4).click()
+    assert "No bar moves" in says(control)
+
+
+def test_the_mouse_paints_all_cells_of_a_stroke_with_one_value(control, tab):
+    start, end = middle(cell(control, 1, 3)), middle(cell(control, 1, 6))
+    tab.mouse.move(*start)
+    tab.mouse.down()
+    tab.mouse.move(*end, steps=12)
+    tab.mouse.up()
+    expected = triangle()
+    expected[1, 3:] = True
+    assert torch.equal(mask_on_the_page(control), expected)
+    cell(control, 1, 6).press(" ")  # keys work after a stroke
+    assert not mask_on_the_page(control)[1, 6]
+
+
+def test_a_stroke_back_to_its_first_cell_leaves_it_painted(control, tab):
+    start, end = middle(cell(control, 4, 5)), middle(cell(control, 4, 6))
+    tab.mouse.move(*start)
+    tab.mouse.down()
+    tab.mouse.move(*end, steps=6)
+    tab.mouse.move(*start, steps=6)
+    tab.mouse.up()
+    assert mask_on_the_page(control)[4].all()
+
+
+def test_a_finger_taps_and_draws(browser, made):
+    view = {"width": 400, "height": 800}
+    context = browser.new_context(viewport=view, has_touch=True)
+    page = context.new_page()
+    head = "<meta name=viewport content='width=device-width'>"
+    page.set_content(f"<!doctype html><html lang='en'>{head}{made._repr_html_()}")
+    control = page.locator(".control")
+    for button in control.get_by_role("grid").locator("button").all():
+        box = button.bounding_box()
+        assert min(box["width"], box["height"]) >= 24
+    cell(control, 2, 3).tap()
+    expected = triangle()
+    expected[2, 3] = True
+    assert torch.equal(mask_on_the_page(control), expected)
+    assert page.evaluate("document.documentElement.scrollWidth") <= view["width"]
+
+    finger = context.new_cdp_session(page)  # draws from one cell to the next but one
+    path = [middle(cell(control, 4, column)) for column in (4, 5, 6)]
+    for kind, at in [("touchStart", path[:1]), *(("touchMove", [p]) for p in path),
+                     ("touchEnd", [])]:  # fmt: skip
+        points = [{"x": x, "y": y} for x, y in at]
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    expected[4, 4:] = False  # as its first cell; the last two were hidden before
+    assert torch.equal(mask_on_the_page(control), expected)
+    context.close()
+
+
+def test_arrow_keys_move_the_focus_and_the_space_bar_flips(control, tab):
+    cell(control, 0, 0).focus()
+    for key in [*2 * ["ArrowDown"], *3 * ["ArrowRight"], " "]:
+        tab.keyboard.press(key)
+    expect(cell(control, 2, 3)).to_be_focused()
+    assert mask_on_the_page(control)[2, 3]
+    for key in ("Home", "ArrowLeft", "ArrowUp", "ArrowUp", "ArrowUp", "Enter"):
+        tab.keyboard.press(key)
+    expect(cell(control, 0, 0)).to_be_focused()
+    assert not mask_on_the_page(control)[0, 0]
+    in_order = control.get_by_role("grid").locator("button[tabindex='0']")
+    assert in_order.count() == 1
+
+
+# -- The game --------------------------------------------------------------------------
+
+
+def test_the_game_is_won_by_finding_the_three_leaks(control):
+    control.get_by_role("button", name="Play").click()
+    assert percents(control) == ["?"] * SIZE
+    cell(control, 0, 3).click()
+    assert says(control).startswith("Not this one: row BOS must say “die”, not")
+    cell(control, 1, 0).click()
+    assert says(control) == "That cell is not in the future."
+    cell(control, 3, 4).click()
+    assert says(control).startswith("Found. With this cell open, “ein” had 9")
+    control.get_by_role("button", name="Next level").click()
+    covered = control.get_by_role("grid").locator("button[aria-pressed=mixed]")
+    assert covered.count() == SIZE * (SIZE - 1) / 2
+    assert bars(control)[4] > 0.8
+    cell(control, 4, 5).click()
+    control.get_by_role("button", name="Next level").click()
+    assert control.get_by_label(MASKED).is_checked()
+    shares = bars(control)
+    assert shares.argmin() == 2
+    cell(control, 2, 3).click()
+    assert says(control).endswith("You found three leaks with 5 clicks.")
+    assert torch.equal(mask_on_the_page(control), triangle())
+    assert bars(control)[2] > 0.8
+
+
+def test_whatever_else_is_pressed_leaves_the_game(control, tokenizer):
+    for name in ("causal", "Leave the game", "one leak"):
+        control.get_by_role("button", name="Play").click()
+        control.get_by_role("button", name=name).click()
+        agrees(control, PEEKING, tokenizer)
+        cell(control, 1, 4).click()
+        assert mask_on_the_page(control)[1, 4]
+
+
+# -- For everybody ---------------------------------------------------------------------
+
+
+def test_changes_are_announced(control):
+    assert control.get_by_role("status").count() == 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(tab, made, theme):
+    page = f"<!doctype html><html lang=en data-theme={theme}><title>Leak</title>"
+    tab.set_content(f"{page}<main>{made._repr_html_()}</main>")
+    expect(tab.locator(".c-next b").last).to_contain_text("%")
+    tab.get_by_role("button", name="one leak").click()
+    tab.add_script_tag(path=AXE)
+    assert findings(tab) == []
+
+
+def test_it_works_from_a_file(tab, made, tmp_path):
+    file = tmp_path / "leak.html"
+    file.write_text(f"<!doctype html><meta charset=utf-8>{made._repr_html_()}", "utf-8")
+    tab.goto(file.as_uri())
+    expect(tab.locator(".c-next b").last).to_contain_text("%")
+    assert tab.faults == []
+
+
+def test_where_no_script_runs_the_rows_are_written_out(made):
+    assert "Katze may look at BOS die Katze; the next word is liest" in made.words
+
+
+def test_words_of_several_tokens_and_short_sentences_are_refused(tokenizer):
+    models = load(PEEKING), load(MASKED)
+    with pytest.raises(ValueError, match="one token, got"):
+        leak_control(*models, tokenizer, "the zebra", GERMAN)
+    with pytest.raises(ValueError, match="at least 5 words, got 'die Katze'"):
+        leak_control(*models, tokenizer, ENGLISH, "die Katze")

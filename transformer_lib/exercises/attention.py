@@ -1,0 +1,660 @@
+"""The exercises of the chapter on attention."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from transformer_lib.exercises import Break, Build, Fault, Idea, Predict, numbers, table
+
+INFINITY = float("inf")
+
+
+def rows(*values):
+    return {"scores": table(values)}
+
+
+# -- A hundred more --------------------------------------------------------------------
+
+HUNDRED = Predict(
+    name="attention-1",
+    title="a hundred more",
+    task="""You add 100 to every score of one row. What happens to the weights of
+this row?""",
+    right="they stay the same",
+    replies={
+        "they stay the same": "The factor e¹⁰⁰ is in every power and in the "
+        "total, so it cancels. Softmax sees only differences.",
+        "they become sharper": "Gaps between scores make softmax sharp. Has any gap "
+        "changed?",
+        "they become more equal": "Multiplying the scores by a small number would do "
+        "this. Adding leaves every gap as it was.",
+        "they no longer sum to 1": "Softmax divides by the total, whatever the scores"
+        " are.",
+    },
+    hints=("What is `exp(s + 100)`, written as a product?",),
+    answer="""Nothing. Every $e^s$ of the row is multiplied by the same $e^{100}$,
+and the division takes it away again. Softmax sees only differences.""",
+    computed=lambda: (
+        "they stay the same"
+        if torch.allclose((numbers(5) + 100).softmax(dim=0), numbers(5).softmax(dim=0))
+        else "they change"
+    ),
+)
+
+# -- Two equal keys --------------------------------------------------------------------
+
+TWINS = Predict(
+    name="attention-2",
+    title="two equal keys",
+    task="""A query meets three keys, and all three scores are 0. The first two keys
+are equal, so you merge them into one key with the mean of their two values. What is
+the weight of the merged key?""",
+    right=0.5,
+    replies={
+        0.5: "The merged key is in the total once, so it shares equally with the "
+        "third key. The pair had 2/3 before: the output changes.",
+        2 / 3: "This is what the pair had together. How many times is its power in the "
+        "total now?",
+        1 / 3: "This is the weight of one key among three. How many are left?",
+        1: "One more key has the same score.",
+        0: "exp(0) is 1: a score of 0 is not a weight of 0.",
+    },
+    otherwise="Write down the total of the powers after the merge.",
+    hints=("Count the powers in the total, before and after.",),
+    answer="""The weight is 1/2. Before the merge, each of the twins had 1/3,
+together 2/3. A merged key is in the total only once, so the pair loses weight to the
+others, and the output changes. It stays the same only if there is no other key.""",
+    computed=lambda: torch.zeros(2).softmax(dim=0)[0].item(),
+)
+
+# -- A softmax that survives -----------------------------------------------------------
+
+SOFTMAX = Build(
+    name="attention-3",
+    title="a softmax that survives",
+    task="""`exp` of 1,000 is infinite. Write `safe_softmax(scores)`, which turns
+scores of any size into weights along the last axis. Use `exp`, without torch's own
+softmax.""",
+    call="safe_softmax(scores)",
+    returns={"weights": "... T S"},
+    example={"scores": numbers(2, 3, 5)},
+    ideas=[
+        Idea(
+            "sum",
+            "Each row sums to 1.",
+            "Add up each row of your result. Along which axis do you divide?",
+            [rows([0, 0]), rows([0, 1, 2], [2, 0, 1])],
+            compare=lambda run, case: sums_to_one(run, case),
+        ),
+        Idea(
+            "ratio",
+            "A score that is larger by 1 gets a weight that is e times as large.",
+            "Compare two weights of a row: what is their ratio?",
+            [rows([0, 1]), rows([2, -1, 0], [0.5, 0.25, 0])],
+        ),
+        Idea(
+            "large",
+            "Scores of 1,000 and more give finite weights.",
+            "Which power is too large? You may add the same number to every score of "
+            "a row.",
+            [rows([1000, 999]), rows([20_000, 0, 0, 0]), rows([3000, 2000, -3000])],
+        ),
+        Idea(
+            "low",
+            "Scores of -1,000 and below give finite weights.",
+            "If every power of a row is 0, so is the total. What should the largest "
+            "power be?",
+            [rows([-1000, -1001]), rows([-5000, -9000, -5000])],
+        ),
+        Idea(
+            "rows",
+            "Rows may be of very different size.",
+            "Each row is shared out on its own. Does one row decide something about "
+            "another?",
+            [rows([1000, 999], [-1000, -999])],
+        ),
+        Idea(
+            "hidden",
+            "A score of minus infinity gets the weight 0.",
+            "What is exp of minus infinity? Is it still that after your changes?",
+            [rows([0, -INFINITY]), rows([1, -INFINITY, 2])],
+        ),
+        Idea(
+            "rank",
+            "Any number of axes will do, also one.",
+            "Count the axes from the end.",
+            [{"scores": numbers(3)}, {"scores": numbers(2, 1, 3, 4)}],
+        ),
+    ],
+    hints=(
+        "Which power overflows first? The largest score of the row decides.",
+        "Exercise 1 has the idea: you may add the same number to every score of a row.",
+        "The line with `powers / powers.sum()` stays. Change what is raised.",
+    ),
+    answer="""Take the largest score of each row away first. The largest power is
+then $e^0 = 1$: nothing overflows, and the total is at least 1.""",
+)
+
+
+def sums_to_one(run, case):
+    (weights,) = run(case)
+    wrong = ~torch.isclose(
+        weights.double().sum(dim=-1), torch.ones((), dtype=torch.float64)
+    )
+    if wrong.any():
+        raise Fault("", case, weights)
+
+
+@SOFTMAX.right
+def safe_softmax(scores):
+    powers = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+@SOFTMAX.right
+def softmax_by_logarithm(scores):
+    return torch.exp(scores - torch.logsumexp(scores, -1, keepdim=True))
+
+
+@SOFTMAX.right
+def softmax_by_loops(scores):
+    made = []
+    for row in scores.reshape(-1, scores.shape[-1]):
+        powers = [torch.exp(score - max(row)) for score in row]
+        made.append(torch.stack([power / sum(powers) for power in powers]))
+    return torch.stack(made).reshape(scores.shape)
+
+
+@SOFTMAX.right
+class Softmax(nn.Module):
+    def forward(self, scores):
+        top = scores.max(dim=-1, keepdim=True).values.detach()
+        return F.normalize((scores - top).exp(), p=1, dim=-1)
+
+
+@SOFTMAX.wrong("large", "low", "rows")
+def plain(scores):
+    return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
+
+
+@SOFTMAX.wrong("rows")
+def one_maximum_for_all(scores):
+    powers = (scores - scores.max()).exp()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+@SOFTMAX.wrong("sum", "ratio", "large", "low", "rows", "hidden", "rank")
+def along_the_columns(scores):
+    return scores.softmax(dim=-2) if scores.dim() > 1 else scores.softmax(dim=0)
+
+
+@SOFTMAX.wrong("sum", "ratio", "large", "low", "rows", "hidden", "rank")
+def along_axis_two(scores):
+    return scores.softmax(dim=2)
+
+
+@SOFTMAX.wrong("large", "low", "rows")
+def clamped(scores):
+    powers = scores.clamp(-100, 100).exp()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+@SOFTMAX.wrong("large", "low", "hidden")
+def mean_taken_away(scores):
+    powers = (scores - scores.mean(dim=-1, keepdim=True)).exp()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+@SOFTMAX.wrong("large", "low", "hidden")
+def smallest_taken_away(scores):
+    powers = (scores - scores.amin(dim=-1, keepdim=True)).exp()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+@SOFTMAX.wrong("sum", "ratio", "large", "low", "rows", "hidden", "rank")
+def divided_by_the_largest(scores):
+    powers = (scores / scores.abs().amax(dim=-1, keepdim=True)).exp()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+@SOFTMAX.wrong("sum", "ratio", "large", "low", "rows", "hidden", "rank")
+def not_divided(scores):
+    return (scores - scores.amax(dim=-1, keepdim=True)).exp()
+
+
+@SOFTMAX.wrong("sum", "ratio", "large", "low", "rows", "hidden", "rank")
+def the_logarithm(scores):
+    return scores.log_softmax(dim=-1)
+
+
+@SOFTMAX.wrong("ratio", "large", "low", "rows", "hidden", "rank")
+def powers_of_two(scores):
+    powers = (scores - scores.amax(dim=-1, keepdim=True)).exp2()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
+@SOFTMAX.wrong("low", "rows")
+def a_little_more_in_the_total(scores):
+    powers = (scores - scores.amax(dim=-1, keepdim=True).clamp(min=0)).exp()
+    return powers / (powers.sum(dim=-1, keepdim=True) + 1e-9)
+
+
+@SOFTMAX.wrong("gradient")
+def total_detached(scores):
+    powers = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    return powers / powers.sum(dim=-1, keepdim=True).detach()
+
+
+@SOFTMAX.wrong("unchanged")
+def in_place(scores):
+    with torch.no_grad():
+        scores -= scores.amax(dim=-1, keepdim=True)
+    return scores.softmax(dim=-1)
+
+
+# -- Attention -------------------------------------------------------------------------
+
+
+def three_words(mask=None, value=None, t=1, s=3, d_k=2, seed=0):
+    """Make a small case; without values, the result shows the weights."""
+    return {
+        "query": numbers(1, t, d_k, seed=seed),
+        "key": numbers(1, s, d_k, seed=seed + 1),
+        "value": torch.eye(s, dtype=torch.float64)[None] if value is None else value,
+        "mask": mask,
+    }
+
+
+ATTEND = Build(
+    name="attention-4",
+    title="attention, all of it",
+    task="""Write `attend(query, key, value, mask=None)`, which returns the blends,
+shape (..., T, d_v), without the weights. `mask` is None or boolean, True = may
+attend, and broadcasts to the scores. In this exercise every query may attend to some
+key. Use your own steps, not a function of torch or of the library that does it all.""",
+    call="attend(query, key, value, mask=None)",
+    returns={"blends": "... T d_v"},
+    example={
+        "query": numbers(2, 3, 7),
+        "key": numbers(2, 5, 7, seed=1),
+        "value": numbers(2, 5, 11, seed=2),
+        "mask": None,
+    },
+    ideas=[
+        Idea(
+            "share",
+            "If all values are equal, the blend is that value.",
+            "The weights of a query sum to 1. Along which axis does softmax run?",
+            [
+                three_words(value=torch.ones(1, 3, 1, dtype=torch.float64)),
+                three_words(value=torch.ones(1, 3, 4, dtype=torch.float64), t=2),
+            ],
+        ),
+        Idea(
+            "match",
+            "With keys of width 1, each score is the product of query and key.",
+            "Each value here is one-hot, so your result shows the weights. The larger"
+            " the score, the larger the weight.",
+            [three_words(d_k=1), three_words(d_k=1, t=2, s=4, seed=3)],
+        ),
+        Idea(
+            "root",
+            "Wider keys do not make the weights sharper.",
+            "Each value here is one-hot, so your result shows the weights. What keeps"
+            " the variance of the scores at 1 when the keys become wider?",
+            [three_words(d_k=4), three_words(d_k=9, t=2, s=4)],
+        ),
+        Idea(
+            "large",
+            "Scores of some thousands give finite blends.",
+            "Which step can overflow? See exercise 3.",
+            [
+                {
+                    "query": table([[[100.0]]]),
+                    "key": table([[[90.0], [89.99]]]),
+                    "value": torch.eye(2, dtype=torch.float64)[None],
+                    "mask": None,
+                }
+            ],
+        ),
+        Idea(
+            "mask",
+            "True = may attend: a hidden key has no part in the blend.",
+            "Each value here is one-hot, so your result shows the weights. Which keys"
+            " are open, and do their weights sum to 1?",
+            [
+                three_words(torch.tensor([[[True, False, True]]]), d_k=1),
+                three_words(torch.ones(2, 4).tril().bool()[None], t=2, s=4, d_k=1),
+            ],
+        ),
+        Idea(
+            "influence",
+            "A hidden key has no influence, however large it is.",
+            "The last key is hidden and large. Does it still count in the total?",
+            [
+                {
+                    "query": torch.ones(1, 1, 1, dtype=torch.float64),
+                    "key": table([[[0.0], [2e9]]]),
+                    "value": table([[[1.0], [5.0]]]),
+                    "mask": torch.tensor([[[True, False]]]),
+                }
+            ],
+        ),
+        Idea(
+            "open",
+            "A mask that hides nothing changes nothing.",
+            "What happens without a mask, and with one that is True everywhere?",
+            [three_words(torch.ones(1, 1, 3, dtype=torch.bool), d_k=1)],
+        ),
+        Idea(
+            "heads",
+            "With more axes in front, the mask broadcasts.",
+            "Count the axes from the end: T and S are the last two of the scores.",
+            [
+                {
+                    "query": numbers(2, 3, 1, 1),
+                    "key": numbers(2, 3, 2, 1, seed=1),
+                    "value": numbers(2, 3, 2, 5, seed=2),
+                    "mask": torch.tensor([[True, True], [True, False]])[:, None, None],
+                }
+            ],
+        ),
+        Idea(
+            "one",
+            "A batch of one sentence with one word works.",
+            "Do you remove axes of size 1?",
+            [
+                {
+                    "query": numbers(1, 1, 2),
+                    "key": numbers(1, 1, 2, seed=1),
+                    "value": numbers(1, 1, 3, seed=2),
+                    "mask": None,
+                }
+            ],
+        ),
+    ],
+    hints=(
+        "Write down the shapes of the scores, of the weights and of the blends.",
+        "Compare every query with every key, divide by the root, hide, share out each"
+        " row, and blend.",
+        "“The finished function, line by line” has these five steps.",
+    ),
+    answer="""Five steps: scores, root, mask, softmax along the keys, blend. The mask
+acts on the scores, before the softmax, because a hidden key must not be in the
+total.""",
+)
+
+
+@ATTEND.right
+def attend(query, key, value, mask=None):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # (..., T, S)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    return scores.softmax(dim=-1) @ value  # (..., T, d_v)
+
+
+@ATTEND.right
+def attend_by_einsum(q, k, v, keep=None):
+    scores = torch.einsum("...td,...sd->...ts", q, k) * q.shape[-1] ** -0.5
+    if keep is not None:
+        scores = torch.where(keep, scores, -INFINITY)
+    return torch.einsum("...ts,...sv->...tv", F.softmax(scores, -1), v)
+
+
+@ATTEND.right
+def attend_fused(query, key, value, mask=None):
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+@ATTEND.right
+def attend_by_loops(query, key, value, mask=None):
+    shape = query.shape[:-1]
+    if mask is None:
+        mask = torch.ones((), dtype=torch.bool)
+    mask = mask.expand(*shape, key.shape[-2]).reshape(-1, shape[-1], key.shape[-2])
+    blends = []
+    for b, (q, k, v) in enumerate(
+        zip(query.flatten(0, -3), key.flatten(0, -3), value.flatten(0, -3), strict=True)
+    ):
+        for t in range(len(q)):
+            open_keys = [s for s in range(len(k)) if mask[b, t, s]]
+            scores = torch.stack([(q[t] * k[s]).sum() for s in open_keys])
+            weights = torch.softmax(scores / len(q[t]) ** 0.5, dim=0)
+            parts = [w * v[s] for w, s in zip(weights, open_keys, strict=True)]
+            blends.append(sum(parts))
+    return torch.stack(blends).reshape(*shape, value.shape[-1])
+
+
+@ATTEND.right
+class Attend(nn.Module):
+    def forward(self, query, key, value, mask=None):
+        scores = torch.matmul(query / query.shape[-1] ** 0.5, key.mT)
+        if mask is not None:
+            scores = scores + torch.zeros_like(scores).masked_fill(~mask, -INFINITY)
+        return torch.matmul(torch.softmax(scores, dim=-1), value)
+
+
+def steps(query, key, value, mask, scale=None, axis=-1, fill=-INFINITY):
+    scores = query @ key.mT / (query.size(-1) ** 0.5 if scale is None else scale)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, fill)
+    return scores.softmax(dim=axis) @ value
+
+
+@ATTEND.wrong("root")
+def no_root(query, key, value, mask=None):
+    return steps(query, key, value, mask, scale=1)
+
+
+@ATTEND.wrong("root")
+def no_root_under_the_width(query, key, value, mask=None):
+    return steps(query, key, value, mask, scale=query.size(-1))
+
+
+@ATTEND.wrong("match", "root", "large", "mask", "open", "heads")
+def root_of_the_length(query, key, value, mask=None):
+    return steps(query, key, value, mask, scale=key.size(-2) ** 0.5)
+
+
+@ATTEND.wrong("match", "root", "large", "mask", "open", "heads")
+def root_of_the_values(query, key, value, mask=None):
+    return steps(query, key, value, mask, scale=value.size(-1) ** 0.5)
+
+
+@ATTEND.wrong("root")
+def multiplied_by_the_root(query, key, value, mask=None):
+    return steps(query, key, value, mask, scale=query.size(-1) ** -0.5)
+
+
+@ATTEND.wrong("share", "match", "root", "large", "mask", "influence", "open", "heads")
+def softmax_over_the_queries(query, key, value, mask=None):
+    return steps(query, key, value, mask, axis=-2)
+
+
+@ATTEND.wrong("share", "match", "root", "large", "mask", "influence", "open", "heads")
+def softmax_over_axis_one(query, key, value, mask=None):
+    return steps(query, key, value, mask, axis=1)
+
+
+@ATTEND.wrong("mask", "influence", "open", "heads")
+def true_means_hidden(query, key, value, mask=None):
+    return steps(query, key, value, None if mask is None else ~mask)
+
+
+@ATTEND.wrong("mask", "influence", "heads")
+def a_score_of_zero(query, key, value, mask=None):
+    return steps(query, key, value, mask, fill=0.0)
+
+
+@ATTEND.wrong("influence")
+def a_large_negative_number(query, key, value, mask=None):
+    scores = query @ key.mT / query.size(-1) ** 0.5
+    if mask is not None:
+        scores = scores - 1e9 * (~mask)
+    return scores.softmax(dim=-1) @ value
+
+
+@ATTEND.wrong("mask", "influence", "heads")
+def mask_after_softmax(query, key, value, mask=None):
+    weights = (query @ key.mT / query.size(-1) ** 0.5).softmax(dim=-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)
+    return weights @ value
+
+
+@ATTEND.wrong("mask", "influence", "heads")
+def mask_ignored(query, key, value, mask=None):
+    return steps(query, key, value, None)
+
+
+@ATTEND.wrong("mask", "influence", "heads")
+def true_added_to_the_scores(query, key, value, mask=None):
+    scores = query @ key.mT / query.size(-1) ** 0.5
+    if mask is not None:
+        scores = scores + mask
+    return scores.softmax(dim=-1) @ value
+
+
+@ATTEND.wrong("share", "match", "root", "large", "one")
+def zeros_without_a_mask(query, key, value, mask=None):
+    if mask is None:
+        mask = torch.zeros(key.size(-2), dtype=torch.bool)
+    return steps(query, key, value, mask).nan_to_num(0.0)
+
+
+@ATTEND.wrong("runs")
+def a_mask_is_required(query, key, value, mask=None):
+    return steps(query, key, value, ~~mask)
+
+
+@ATTEND.wrong("shape")
+def values_as_wide_as_keys(query, key, value, mask=None):
+    return steps(query, key, value, mask)[..., : query.size(-1)]
+
+
+@ATTEND.wrong("runs")
+def as_many_keys_as_queries(query, key, value, mask=None):
+    scores = torch.empty(query.size(0), query.size(1), query.size(1))
+    scores[:] = query @ key.mT
+    return scores.softmax(dim=-1) @ value
+
+
+@ATTEND.wrong("large")
+def plain_exp(query, key, value, mask=None):
+    scores = query @ key.mT / query.size(-1) ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -INFINITY)
+    powers = scores.exp()
+    return powers / powers.sum(dim=-1, keepdim=True) @ value
+
+
+@ATTEND.wrong("match", "root", "large", "mask", "open", "heads")
+def plain_average(query, key, value, mask=None):
+    return steps(0 * query, key, value, mask)
+
+
+@ATTEND.wrong("match", "root", "large", "mask", "open", "heads")
+def keys_turned_round(query, key, value, mask=None):
+    return steps(-query, key, value, mask)
+
+
+@ATTEND.wrong("runs")
+def not_transposed(query, key, value, mask=None):
+    return (query @ key).softmax(dim=-1) @ value
+
+
+@ATTEND.wrong("arguments")
+def without_mask(query, key, value):
+    return steps(query, key, value, None)
+
+
+@ATTEND.wrong("gradient")
+def no_gradient(query, key, value, mask=None):
+    with torch.no_grad():
+        return steps(query, key, value, mask)
+
+
+@ATTEND.wrong("gradient")
+def weights_detached(query, key, value, mask=None):
+    return steps(query.detach(), key, value, mask)
+
+
+@ATTEND.wrong("heads")
+def three_axes_only(query, key, value, mask=None):
+    scores = torch.einsum("b...td,b...sd->b...ts", query, key) / query.size(-1) ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask.squeeze(), -INFINITY)
+    return scores.softmax(dim=-1) @ value
+
+
+@ATTEND.wrong(
+    "share", "match", "root", "large", "mask", "influence", "open", "heads", "one"
+)
+def squeezed(query, key, value, mask=None):
+    return steps(query, key, value, mask).squeeze()
+
+
+# -- The mask after the softmax --------------------------------------------------------
+
+
+def late(scores, mask):
+    return scores.softmax(dim=-1).masked_fill(~mask, 0.0)
+
+
+def in_time(scores, mask):
+    return scores.masked_fill(~mask, -INFINITY).softmax(dim=-1)
+
+
+SCORES, OPEN = table([[0, 1, 2]]), torch.tensor([[True, True, False]])
+VALUES, OTHER = table([[1], [2], [3]]), table([[1], [2], [9]])
+
+LATE = Break(
+    name="attention-5",
+    title="the mask after the softmax",
+    task="""Someone applies the mask after the softmax:
+`scores.softmax(dim=-1).masked_fill(~mask, 0.0)`. Which of these checks fail? In
+every row some keys are open and some hidden.""",
+    broken=late,
+    intact=in_time,
+    checks={
+        "a": (
+            "The weights of a row sum to 1.",
+            lambda weigh: abs(weigh(SCORES, OPEN).sum().item() - 1) < 1e-6,
+            "Check a fails: the hidden keys are still in the total, so the other "
+            "weights no longer sum to 1.",
+        ),
+        "b": (
+            "A hidden key has the weight 0.",
+            lambda weigh: weigh(SCORES, OPEN)[0, 2].item() == 0,
+            "Check b holds: the last step sets the weights of the hidden keys to 0.",
+        ),
+        "c": (
+            "Changing the value of a hidden key changes nothing.",
+            lambda weigh: torch.equal(
+                weigh(SCORES, OPEN) @ VALUES, weigh(SCORES, OPEN) @ OTHER
+            ),
+            "Check c holds: the hidden value is multiplied by a weight of 0.",
+        ),
+        "d": (
+            "Changing the score of a hidden key changes nothing.",
+            lambda weigh: torch.equal(
+                weigh(SCORES, OPEN), weigh(SCORES + table([0, 0, 3]), OPEN)
+            ),
+            "Check d fails: the larger the hidden score, the larger the total, and "
+            "the less is left for the others.",
+        ),
+        "e": (
+            "Of two open keys, the better match has the larger weight.",
+            lambda weigh: bool(weigh(SCORES, OPEN)[0, 1] > weigh(SCORES, OPEN)[0, 0]),
+            "Check e holds: all open weights are divided by the same total.",
+        ),
+    },
+    hints=("Which keys have a part in the total that each row is divided by?",),
+    answer="""Checks a and d fail. The hidden keys stay in the total by which the row
+is divided. The other weights no longer sum to 1, so the blend is too short, and the
+larger a hidden score, the less is left for the others.""",
+)
+
+EXERCISES = [HUNDRED, TWINS, SOFTMAX, ATTEND, LATE]

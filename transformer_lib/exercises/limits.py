@@ -1,0 +1,80 @@
+"""Run a reader's code so that it can neither hang the notebook nor flood it."""
+
+import contextlib
+import copy
+import io
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+SECONDS = 5.0  # for one call; a correct one needs milliseconds
+MEMORY = 2 * 2**30  # bytes beyond what the process already has, on Linux
+PRINTED = 500  # characters of output that are kept
+
+
+class TooLong(BaseException):  # so that ``except Exception`` does not catch it
+    """The time for one call is over."""
+
+
+class Printed(io.StringIO):
+    """Keeps the beginning of what is written."""
+
+    def write(self, text: str) -> int:
+        super().write(text[: max(0, PRINTED - self.tell())])
+        return len(text)
+
+
+def call(answer: Callable, arguments: list, printed: Printed) -> object:
+    """Call an answer with copies of the arguments, within limits.
+
+    Raises:
+        TooLong: If it runs longer than ``SECONDS``.
+        MemoryError: If it asks for more than ``MEMORY``.
+        Exception: Whatever the answer raises.
+    """
+    end = time.monotonic() + SECONDS
+    before = sys.gettrace()
+
+    def watch(frame, event, argument):
+        if time.monotonic() > end:
+            raise TooLong
+        return watch
+
+    redirect = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
+    with redirect[0], redirect[1], less_memory():
+        sys.settrace(watch)
+        try:
+            return answer(*arguments)
+        except RuntimeError as error:
+            if "tried to allocate" in str(error):  # how torch says it
+                raise MemoryError from error
+            raise
+        finally:
+            sys.settrace(before)
+
+
+@contextlib.contextmanager
+def less_memory() -> Iterator[None]:
+    """Let the process grow by ``MEMORY`` at most, where the system can do this."""
+    if resource is None or not sys.platform.startswith("linux"):
+        yield
+        return
+    with open("/proc/self/statm", encoding="ascii") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([used + MEMORY, *limits]), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def fresh(arguments: dict) -> dict:
+    """Copy the arguments, so that a call cannot change them for the next one."""
+    return copy.deepcopy(arguments)
