@@ -14,10 +14,13 @@ function maskedAttend(mask) {
 }
 
 /* The probability of every true next word: all positions at once, as in training. The
-   encoder does not see the mask, so it runs once. */
-function prepare({ config, ...weights }, src, tokens) {
-  const model = new Transformer(config, unpackWeights(weights));
+   encoder does not see the mask, so it runs once. The page may breathe at each yield. */
+function* prepare({ config, ...weights }, src, tokens) {
+  const unpacked = unpackWeights(weights);
+  yield;
+  const model = new Transformer(config, unpacked);
   const memory = model.encode(src);
+  yield;
   const x = model.tgt_positions.forward(model.tgt_embedding.forward(tokens.slice(0, -1)));
   return (mask) => {
     for (const { self_attention } of model.decoder.layers) {
@@ -38,9 +41,29 @@ const percent = (share) => (share < 0.005 ? "< 1 %" : `${Math.round(100 * share)
 function draw(root, data, { make, button, pick, paint }) {
   const { words, colours } = data;
   const reads = words.slice(0, -1), size = reads.length;
-  const prepared = []; /* each model when it is first needed: it takes some milliseconds */
-  const modelOf = (i) =>
-    prepared[i] ??= prepare(data.models[i], data.src, data.tokens);
+  const begun = data.models.map((model) => prepare(model, data.src, data.tokens));
+  const ready = []; /* functions from a mask to probabilities */
+
+  /* One step towards a model. */
+  function advance(i) {
+    const { done, value } = begun[i].next();
+    if (done) ready[i] = value;
+  }
+
+  function modelOf(i) {
+    while (!ready[i]) advance(i);
+    return ready[i];
+  }
+
+  /* Prepare the models step by step, while nothing else is to do. */
+  function prepareAll() {
+    const next = begun.findIndex((_, i) => !ready[i]);
+    if (next < 0) return;
+    advance(next);
+    if (ready[state.model] && !shown) show();
+    setTimeout(prepareAll);
+  }
+
   const causal = (t, s) => s <= t;
   const asked = 2; /* the row that the question is about */
   const PRESETS = [
@@ -254,5 +277,5 @@ function draw(root, data, { make, button, pick, paint }) {
     says);
   drawMask();
   tell(["Each bar is the probability that the model gives to the true next word."]);
-  setTimeout(() => shown || show()); /* so that the page need not wait */
+  setTimeout(prepareAll);
 }
