@@ -333,8 +333,10 @@ def test_the_third_question_draws_a_ring_for_the_blend(control):
     ring = control.locator(".c-ring")
     assert [ring.get_attribute(name) for name in ("cx", "cy")] == ["180", "120"]
     assert says(control) == "The blend is at (0.49, 1.33)."
-    press(control, "Query", ["Shift+ArrowUp"] * 2)
-    assert says(control).startswith("✓ The blend adds 47\xa0% of the value of “red”")
+    press(control, "Query", ["Shift+ArrowUp", *["ArrowUp"] * 3])
+    assert says(control) == "The blend is at (0.84, 1.02)."  # 0.16 from the middle
+    press(control, "Query", ["ArrowUp"])
+    assert says(control).startswith("✓ The blend adds 44\xa0% of the value of “red”")
     before = shown(control)[1]
     press(control, "Value of “red”", ["Shift+ArrowUp"])
     assert says(control).endswith("the blend moves, and no weight changes.")

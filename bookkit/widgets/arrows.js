@@ -149,11 +149,11 @@ function draw(root, { words, axes, start }, kit) {
 
   const both = { moved: update, released: tell };
   const tips = [
-    ...[0, 1, 2].map((i) => [left, handle(`Key of ${quoted[i]}`, axes.slice(0, 2), "word",
+    ...words.map((_, i) => [left, handle(`Key of ${quoted[i]}`, axes.slice(0, 2), "word",
       points.key[i], both, kit)]),
     [left, handle(`Query of ${quoted[0]}`, axes.slice(0, 2), "query", points.query, both,
       kit)],
-    ...[0, 1, 2].map((i) => [right, handle(`Value of ${quoted[i]}`, axes.slice(2), "word",
+    ...words.map((_, i) => [right, handle(`Value of ${quoted[i]}`, axes.slice(2), "word",
       points.value[i], both, kit)]),
   ];
   tips.forEach(([{ handles }, { element }]) => handles.append(element));
