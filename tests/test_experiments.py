@@ -25,6 +25,7 @@ sys.path.append(str(FOLDER))  # the scripts import their neighbours
 
 import ablations  # noqa: E402
 import distillation  # noqa: E402
+import multi30k_counts  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
 import one_stack  # noqa: E402
 import precision  # noqa: E402
@@ -693,3 +694,13 @@ def test_the_longer_sentences_since_2017_are_longer_than_those_trained_on():
     }
     assert max(words["train"] | words["short"]) == since_2017.LONGEST
     assert min(words["longer"]) == since_2017.LONGEST + 1
+
+
+# Counts of captions
+
+
+def test_counts_of_a_caption_are_its_words_and_the_right_n_grams():
+    systems = {"same": ["Ein Hund rennt."], "other": ["ein Hund, ein Hund"]}
+    assert multi30k_counts.count(systems, ["Ein Hund rennt."]) == [
+        {"reference": 4, "same": "4 4 3 2 1", "other": "5 2 1 0 0"}
+    ]
