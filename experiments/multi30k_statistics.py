@@ -8,13 +8,16 @@ test sets are put together here, so that each group below has enough sentences.
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 from multi30k_scores import TESTS
 from sacrebleu.metrics import BLEU
 
-from transformer_lib.data import Tokenizer
+from transformer_lib.data import Tokenizer, pad
 from transformer_lib.data.multi30k import SPLITS, multi30k
+from transformer_lib.decoding import greedy_decode
 from transformer_lib.files import write_csv
+from transformer_lib.model import padding_mask
 from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,7 +28,7 @@ LENGTHS = (8, 11, 14, 19, 999)  # the most words of each group
 COUNTS = (0, 2, 10, 50, 200, 10**9)  # how often training has seen a word, at most
 FREQUENT = 8
 END_MARKS = tuple('.!?"“”')
-NOUNS = ("hedgehog", "teapot", "harp", "candle", "swan", "spoon", "guitar")
+WORDS = ("hedgehog", "teapot", "harp", "candle", "swan", "spoon", "guitar", "not")
 
 Row = tuple[str, str, int | float]
 into_words = BLEU().tokenizer  # sacreBLEU's 13a
@@ -63,15 +66,15 @@ def corpus_rows(translator: Translator) -> Iterator[Row]:
     yield "pieces used", "de", len(used["de"] - used["en"])
 
 
-def noun_rows(translator: Translator) -> Iterator[Row]:
-    """Count some nouns of chapter 14 in the English training captions."""
+def word_rows(translator: Translator) -> Iterator[Row]:
+    """Count some words of chapter 14 in the English training captions."""
     seen = Counter(
         word
         for source, _ in multi30k("train")
         for word in into_words(translator.tokenizer.clean(source).lower()).split()
     )
-    for noun in NOUNS:
-        yield "times in the training captions", noun, seen[noun]
+    for word in WORDS:
+        yield "times in the training captions", word, seen[word]
 
 
 def capital_rows(translator: Translator) -> Iterator[Row]:
@@ -120,6 +123,40 @@ def end_rows(translator: Translator) -> Iterator[Row]:
         result = BLEU(lowercase=True).corpus_score(texts, [references])
         yield "validation BLEU, full stops", name, result.score
         yield "validation brevity penalty, full stops", name, result.bp
+
+
+def inverted(tokens, pad_id):
+    """Build the padding mask the wrong way round."""
+    return ~padding_mask(tokens, pad_id)
+
+
+def fault_rows(translator: Translator) -> Iterator[Row]:
+    """Score the faults of chapter 14 on the validation set, with the greedy loop."""
+    tokenizer = translator.tokenizer
+    sources, targets = zip(*multi30k("validation"), strict=True)
+    references = [tokenizer.clean(target) for target in targets]
+    encoded = [[*tokenizer.encode(source), tokenizer.eos_id] for source in sources]
+    order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]))
+
+    def bleu(cut: int | None, bos_id: int, eos_id: int) -> float:
+        written = {}
+        for begin in range(0, len(order), 100):
+            batch = order[begin : begin + 100]
+            src = pad([encoded[i][:cut] for i in batch], tokenizer.pad_id)
+            ids = greedy_decode(translator.model, src, bos_id=bos_id, eos_id=eos_id)
+            written |= dict(zip(batch, map(tokenizer.decode, ids), strict=True))
+        texts = [written[i] for i in range(len(order))]
+        return BLEU(lowercase=True).corpus_score(texts, [references]).score
+
+    table, bos, eos = "validation BLEU, faults", tokenizer.bos_id, tokenizer.eos_id
+    yield table, "no fault", bleu(None, bos, eos)
+    yield table, "source without its EOS", bleu(-1, bos, eos)
+    yield table, "EOS in place of BOS", bleu(None, eos, eos)
+    yield table, "EOS ignored by the loop", bleu(None, bos, tokenizer.pad_id)
+    with patch("transformer_lib.decoding.prefixes.padding_mask", inverted):
+        yield table, "mask inverted, cross-attention", bleu(None, bos, eos)
+        with patch("transformer_lib.model.transformer.padding_mask", inverted):
+            yield table, "mask inverted, everywhere", bleu(None, bos, eos)
 
 
 def score_rows(translator: Translator) -> Iterator[Row]:
@@ -171,10 +208,11 @@ def main() -> None:
         {"table": table, "row": row, "value": value}
         for measured in (
             corpus_rows,
-            noun_rows,
+            word_rows,
             capital_rows,
             precision_rows,
             end_rows,
+            fault_rows,
             score_rows,
         )
         for table, row, value in measured(translator)

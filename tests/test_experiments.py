@@ -27,6 +27,7 @@ sys.path.append(str(FOLDER))  # the scripts import their neighbours
 
 import ablations  # noqa: E402
 import distillation  # noqa: E402
+import multi30k_counts  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
 import one_stack  # noqa: E402
 import peeking  # noqa: E402
@@ -750,3 +751,13 @@ def test_the_model_that_learned_by_peeking_is_lost_behind_the_mask(monkeypatch):
             monkeypatch.setattr(model, "target_mask", lambda tgt: padding_mask(tgt, 0))
             found = evaluate(model, batches)[1]
             assert found == pytest.approx(float(row["accuracy as trained"]), abs=1e-3)
+
+
+# Counts of captions
+
+
+def test_counts_of_a_caption_are_its_words_and_the_right_n_grams():
+    systems = {"same": ["Ein Hund rennt."], "other": ["ein Hund, ein Hund"]}
+    assert multi30k_counts.count(systems, ["Ein Hund rennt."]) == [
+        {"reference": 4, "same": "4 4 3 2 1", "other": "5 2 1 0 0"}
+    ]
