@@ -190,7 +190,7 @@ def test_all_controls_fit_and_get_their_keys_in_jupyterlab(lab, browser):
     code = masks.get_by_label("The code")
     code.focus()
     tab.keyboard.press("ArrowDown")
-    expect(code).to_have_value("1")
+    expect(code).to_have_value("5")
     tick = masks.get_by_label("pad at the left")
     tick.focus()
     tab.keyboard.press("Space")
