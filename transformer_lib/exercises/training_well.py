@@ -165,7 +165,7 @@ class Losses(nn.Module):
         shares = torch.eye(size, dtype=logits.dtype)[targets]  # one-hot
         wrong = (1 - shares).index_fill(-1, torch.tensor([pad_id]), 0.0)
         q = (1 - smoothing) * shares + smoothing / (size - 2) * wrong
-        losses = torch.einsum("btv,btv->bt", q, -logits.log_softmax(-1))
+        losses = -(q * logits.log_softmax(-1)).sum(dim=-1)
         return torch.where(targets == pad_id, torch.zeros_like(losses), losses)
 
 
