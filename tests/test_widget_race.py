@@ -128,7 +128,7 @@ def test_the_one_with_the_cache_is_ahead_after_as_many_positions(control):
     assert texts(control) == ["die Katze liest", f"{GERMAN[0]} EOS"]
     assert says(control) == (
         "With the cache, all 7 tokens are written after 7 positions. "
-        "Without it, 7 positions have given 3."
+        "Without it, 3 are written after 7."
     )
     scrub(control, 4)
     assert "After 4 positions each: 2 of 7 tokens without the cache, 4 with it." in (

@@ -49,8 +49,9 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
       const begun = done ? order[done - 1][0] : -1;
       for (const { cell, step, at: when, kind } of cells.values()) {
         const now = when === at - 1 ? " c-now" : "";
-        cell.className = when === undefined ? (step <= begun ? "c-kept" : "")
+        const looks = when === undefined ? (step <= begun ? "c-kept" : "")
           : when < done ? kind + now : "";
+        if (cell.className !== looks) cell.className = looks;
       }
       counter.textContent = done;
       const tokens = writes.slice(0, steps);
@@ -86,7 +87,7 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
     }
     return at >= few
       ? `With the cache, all ${n} tokens are written after ${few} positions. Without it, `
-        + `${at} positions have given ${without}.`
+        + `${without} are written after ${at}.`
       : `After ${at} position${at > 1 ? "s" : ""} each: ${without} of ${n} tokens `
         + `without the cache, ${cached} with it.`;
   }
