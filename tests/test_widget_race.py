@@ -245,7 +245,9 @@ def test_a_finger_plays_on_a_phone_and_nothing_is_wider(browser, made):
     context.close()
 
 
-def test_nothing_below_moves_while_it_runs(control):
+@pytest.mark.parametrize("width", [740, 400])
+def test_nothing_below_moves_while_it_runs(control, tab, width):
+    tab.set_viewport_size({"width": width, "height": 900})
     control.get_by_role("radio", name="12 tokens").check()
     heights = set()
     for at in range(0, 79, 6):

@@ -84,7 +84,7 @@ function draw(root, data, { make, slider, tick }) {
 
   function choose(row) {
     const input = position.querySelector("input");
-    input.value = Math.min(Math.max(row, 0), state.length - 1);
+    input.value = row; /* which it keeps within its limits */
     input.dispatchEvent(new Event("input"));
   }
 
