@@ -176,6 +176,8 @@ def test_the_translator_on_the_front_page_translates(tab, server):
     for root in (HTML.as_uri(), server):
         read(tab, f"{root}/book/{built(FRONT).name}")
         tab.get_by_role("button", name="Translate", exact=True).click()
+        says = tab.locator("[data-control=translator] .c-says")
+        expect(says).to_contain_text("By a beam of 5: 9 tokens")
         expect(tab.locator(".c-german")).to_contain_text("Ein brauner Hund")
         assert tab.faults == []
 

@@ -271,7 +271,7 @@ def test_every_panel_fits_and_runs_the_real_code_in_jupyterlab(lab, browser):
     expect(panel.wrong).to_have_text(
         "d_model must be divisible by num_heads, got 16 and 3"
     )
-    expect(panel.section.locator("svg[role=img]")).to_have_count(0)
+    expect(panel.section.locator(".c-old svg[role=img]")).to_have_count(2)
     panel.move("heads", "ArrowRight")
     expect(panel.wrong).to_have_text("")
     expect(panel.section.locator("[data-walk]")).to_contain_text("1 × 4 × 6 × 4")

@@ -10,7 +10,16 @@ from bs4 import BeautifulSoup
 from bookkit.inspection import walk
 from bookkit.plotting import plot_lines, use_book_style
 from bookkit.widgets.control import KIT, read
-from bookkit.widgets.panel import Panel, Table, choose, press, slide, tick, write
+from bookkit.widgets.panel import (
+    PANEL_STYLE,
+    Panel,
+    Table,
+    choose,
+    press,
+    slide,
+    tick,
+    write,
+)
 from bookkit.widgets.softmax import softmax_control
 from transformer_lib.model import causal_mask
 
@@ -104,7 +113,7 @@ def test_a_table_names_its_rows_and_columns_and_holds_text():
         (ValueError(), "ValueError: "),
     ],
 )
-def test_an_error_is_a_sentence_and_nothing_old_stays_beside_it(error, sentence):
+def test_an_error_is_a_sentence_and_the_last_good_result_stays_dimmed(error, sentence):
     def run(size, **others):
         if size == 8:
             raise error
@@ -112,7 +121,13 @@ def test_an_error_is_a_sentence_and_nothing_old_stays_beside_it(error, sentence)
 
     panel = growing(run)
     move(panel, size=2)
-    assert (panel.words, panel.wrong, panel.html) == ("", sentence, "")
+    good = "all is well", "<pre>fine</pre>"
+    assert (panel.words, panel.html, panel.wrong) == (*good, sentence)
+    assert panel._live.state.items() >= {"words": good[0], "html": good[1]}.items()
+    assert repr(panel) == f"Growth\n{sentence}"
+    still = BeautifulSoup(panel._repr_html_(), "html.parser")
+    assert still.select_one(".c-wrong").text == sentence
+    assert still.select_one(".c-shown.c-old").text == "fine"
     move(panel, size=1)
     assert (panel.words, panel.wrong) == ("all is well", "")
 
@@ -253,6 +268,25 @@ def test_an_answer_is_announced_and_an_error_too(page):
     page.evaluate("answer({ words: '', wrong: 'size must be 2', html: '' })")
     assert page.get_by_role("alert").inner_text() == "size must be 2"
     assert page.locator("[aria-busy]").count() == 0
+
+
+def test_beside_an_error_the_last_good_result_stays_as_it_was_and_is_dimmed(page):
+    page.add_style_tag(content=PANEL_STYLE)
+    good = "words: 'two', html: '<input aria-label=mine>'"
+    page.evaluate(f"answer({{ {good}, wrong: '' }})")
+    page.get_by_label("mine").fill("typed")
+    old = page.locator(".c-old")
+    assert old.count() == 0
+    height = page.locator("section").bounding_box()["height"]
+    page.evaluate(f"answer({{ {good}, wrong: 'size must be 2' }})")
+    assert page.locator("section").bounding_box()["height"] > height
+    assert old.count() == 2
+    assert page.get_by_label("mine").input_value() == "typed"
+    assert page.get_by_role("status").last.inner_text() == "two"
+    assert float(old.last.evaluate("part => getComputedStyle(part).opacity")) < 1
+    page.evaluate("answer({ words: 'three', html: 'new', wrong: '' })")
+    assert old.count() == 0
+    assert page.locator(".c-shown").inner_text() == "new"
 
 
 def test_a_kernel_that_does_not_answer_is_no_silence(page):

@@ -168,18 +168,78 @@ def test_it_plays_to_the_end_and_can_be_halted(show, tab):
     assert says(control).startswith("Step 1")
 
 
-@pytest.mark.parametrize("motion", ["reduce", "no-preference"])
-def test_the_newest_column_comes_into_sight(show, tab, motion):
-    tab.emulate_media(reduced_motion=motion)
-    tab.set_viewport_size({"width": 300, "height": 700})
-    control = show(beam_control(STEPS, pieces))
+def table_steps():
+    """As many steps as in chapter 12: four go on and one ends, up to the seventh."""
+    steps, kept = [], [[]]
+    for length in range(1, 7):
+        kept = [[*kept[i % len(kept)], DER + i] for i in range(4)]
+        ends = hypothesis(0.01, *kept[0][:-1], score=-1.0)
+        steps.append([hypothesis(0.09**length, *each) for each in kept] + [ends])
+    return [*steps, [hypothesis(1e-7, *each, score=-2.0) for each in kept]]
+
+
+def outside(control):
+    """The boxes that stick out of their place, and those with too long a word."""
+    return control.evaluate(
+        """control => {
+          const place = control.querySelector(".c-scroll").getBoundingClientRect();
+          return [...control.querySelectorAll(".c-pick label")].filter((label) => {
+            const box = label.getBoundingClientRect(), token = label.lastChild;
+            return box.left < place.left || box.right > place.right
+              || token.scrollWidth > token.clientWidth;
+          }).map((label) => label.textContent);
+        }"""
+    )
+
+
+@pytest.mark.parametrize(("width", "down"), [(1400, False), (700, False), (400, True)])
+def test_the_tree_of_the_chapter_fits_its_box(show, tab, width, down):
+    tab.set_viewport_size({"width": width, "height": 900})
+    names = ["", "", "", "der", "schläft", "Garten", "Katze"]
+    made = beam_control(table_steps(), lambda ids: [names[i] for i in ids])
+    control = show(made)
+    press(control, "Next", times=6)
+    assert outside(control) == []
     scroll = control.locator(".c-scroll").first
-    jumps = "part => part.scrollLeft"
+    assert scroll.evaluate("part => part.scrollWidth - part.clientWidth") <= 0
+    first, second = control.locator(".c-pick label").all()[:2]
+    after, before = second.bounding_box(), first.bounding_box()
+    assert (after["y"] > before["y"] + before["height"]) == down
+
+
+def test_the_edges_lead_from_box_to_box_in_both_directions(show, tab):
+    control = show(beam_control(STEPS, pieces))
+    ends = """tree => {
+      const [lines, ...boxes] = tree.children, m = lines.getScreenCTM();
+      const centre = (i) => { const box = boxes[i].getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2]; };
+      const path = lines.children[3]; /* from die to Katze */
+      return [[0, 2], [path.getTotalLength(), 3]].map(([at, box]) => {
+        const { x, y } = path.getPointAtLength(at).matrixTransform(m);
+        return [x - centre(box)[0], y - centre(box)[1]];
+      });
+    }"""
     press(control, "Next", times=3)
-    if motion == "reduce":  # at once
-        assert scroll.evaluate(jumps) > 100
-    else:
-        tab.wait_for_function(jumps + " > 100", arg=scroll.element_handle())
+    for width, along in ((1400, 0), (320, 1)):
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.wait_for_timeout(100)  # for the observer of the size
+        start, end = control.locator(".c-pick").evaluate(ends)
+        assert abs(start[1 - along]) < 2 > abs(end[1 - along])
+        assert start[along] > 5
+        assert end[along] < -5
+
+
+def test_a_tree_that_is_too_wide_scrolls_to_what_is_chosen(show, tab):
+    tab.set_viewport_size({"width": 300, "height": 700})
+    steps = [[hypothesis(0.1, *[i] * n) for i in range(3, 15)] for n in (1, 2, 3, 4)]
+    control = show(beam_control(steps, lambda ids: [f"w{i}" for i in ids]))
+    box = control.locator(".c-scroll").first
+    assert box.evaluate("part => part.scrollWidth - part.clientWidth") > 100
+    press(control, "Next")
+    assert box.evaluate("part => part.scrollLeft") == 0
+    box.evaluate("part => { part.scrollLeft = 300; }")
+    press(control, "Next")  # and the likeliest, on the left, is chosen
+    assert box.evaluate("part => part.scrollLeft") == 0
 
 
 def test_it_takes_what_a_beam_search_gives(show):

@@ -1,12 +1,17 @@
 """The translator as a control, in a browser, from files and without a network."""
 
+import json
 import re
 
 import pytest
 import torch
+from axe import findings
 from book_files import ROOT
+from record_translation import recorded
 
-from bookkit.widgets.translator import translator_control
+from bookkit.widgets.control import read
+from bookkit.widgets.translator import EXAMPLES as EXAMPLES_OF_THE_BOOK
+from bookkit.widgets.translator import FIRST, translator_control
 from transformer_lib.data import Tokenizer
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.javascript.weights import from_script, to_script
@@ -269,10 +274,10 @@ def test_the_page_lives_and_shows_words_while_it_computes_and_can_stop(control, 
         }"""
     )
     stop = control.get_by_role("button", name="Stop")
-    assert stop.get_attribute("aria-disabled") == "true"
+    assert control.get_by_text("Stop", exact=True).is_hidden()
     ask(control, "a red cat and a dog " * 4)
     tab.wait_for_function("seen.size > 4")  # beginnings, each longer than the last
-    assert stop.get_attribute("aria-disabled") == "false"
+    assert stop.is_visible()
     # A page that computes itself would be blocked all the time.
     assert tab.evaluate("longest < (performance.now() - began) / 2")
     stop.click()
@@ -302,6 +307,117 @@ def test_runners_up_stand_below_the_best_with_their_scores(control, script):
     control.get_by_label("Search").select_option("greedy search")
     says(control, "By greedy")
     assert control.get_by_role("listitem").count() == 0
+
+
+def lines(control):
+    """The lines from a German token to English ones, as (start, end, width)."""
+    return control.locator(".c-looks").evaluate(
+        """rows => {
+          const frame = rows.getBoundingClientRect();
+          return [...rows.querySelectorAll("path")].map((path) => {
+            const ends = [0, path.getTotalLength()].map((at) =>
+              path.getPointAtLength(at));
+            return [...ends.flatMap(({ x, y }) => [x + frame.x, y + frame.y]),
+              Number(path.getAttribute("stroke-width"))];
+          });
+        }"""
+    )
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_lines_lead_from_the_picked_token_to_what_it_looked_at(control, tab, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    control.get_by_role("button", name="Translate").click()
+    says(control, "To write")
+    shown = control.locator(".c-tokens .c-token")
+    tokens = control.get_by_role("radiogroup", name="German token").locator("label")
+    for t in (0, tokens.count() - 1):
+        tokens.nth(t).click()
+        weights = numbers(shown.locator("small"))
+        drawn = lines(control)
+        start = tokens.nth(t).bounding_box()
+        boxes = [box.bounding_box() for box in shown.all()]
+        middles = [box["x"] + box["width"] / 2 for box in boxes]
+        for x, y, end_x, end_y, thickness in drawn:
+            assert x == pytest.approx(start["x"] + start["width"] / 2, abs=1)
+            assert y == pytest.approx(start["y"] + start["height"], abs=3)
+            s = min(range(len(boxes)), key=lambda s: abs(middles[s] - end_x)
+                    + abs(boxes[s]["y"] - end_y))  # fmt: skip
+            assert (middles[s], boxes[s]["y"]) == pytest.approx((end_x, end_y), abs=1)
+            assert thickness == pytest.approx(1 + 5 * weights[s], abs=0.03)
+        assert 1 <= sum(weight > 0.055 for weight in weights) <= len(drawn)
+        assert len(drawn) <= max(1, sum(weight >= 0.045 for weight in weights))
+
+
+def test_the_line_to_type_in_has_a_row_of_its_own_and_the_marks_a_legend(control):
+    line = control.get_by_label("English").bounding_box()
+    for name in ("Translate", "a dog"):
+        other = control.get_by_role("button", name=name).bounding_box()
+        assert other["y"] >= line["y"] + line["height"]
+    assert line["width"] > 0.8 * control.locator(".c-body").bounding_box()["width"]
+    control.get_by_role("button", name="Translate").click()
+    says(control, "To write")
+    assert "“▁” begins a word" in control.inner_text()
+
+
+@pytest.fixture
+def shipped(tab, tmp_path):
+    """The control as the book shows it, with the weights that it loads."""
+    made = tmp_path / "_static/made/translator.js"
+    made.parent.mkdir(parents=True)
+    made.write_text(to_script(Translator.load(ROOT / "models/multi30k-en-de")), "utf-8")
+    (tmp_path / "book").mkdir()
+    page = tmp_path / "book/page.html"
+    page.write_text(
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Page</title>"
+        f"<main>{translator_control()._repr_html_()}</main>",
+        encoding="utf-8",
+    )
+    tab.goto(page.as_uri())
+    yield tab.locator(".control")
+    assert tab.faults == []
+
+
+def everything(control):
+    seen = [".c-german", "li", ".c-pick .c-token", ".c-tokens .c-token"]
+    return [control.locator(part).all_inner_texts() for part in seen]
+
+
+def test_it_begins_with_a_recorded_translation_which_the_page_then_computes(shipped):
+    assert "recorded. Nothing is loaded yet" in says(shipped, "To write")
+    recorded = everything(shipped)
+    assert recorded[0] == ["Ein brauner Hund rennt über den Strand."]
+    shipped.get_by_role("button", name="Translate").click()
+    says(shipped, "By a beam of 5")
+    assert everything(shipped) == recorded
+
+
+def test_the_record_is_what_the_model_computes():
+    stored, computed = json.loads(read(FIRST)), recorded()
+    for name, digits in {"probabilities": 3, "cross": 2}.items():
+        found, right = (torch.tensor(each.pop(name)) for each in (stored, computed))
+        torch.testing.assert_close(found, right, rtol=0, atol=10**-digits)
+    for found, right in zip(stored.pop("found"), computed.pop("found"), strict=True):
+        assert found["text"] == right["text"]
+        assert found["score"] == pytest.approx(right["score"], abs=0.011)
+    assert stored == computed
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_hardly_anything_moves_when_a_translation_appears(shipped, tab, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    before = shipped.bounding_box()["height"]
+    for english in EXAMPLES_OF_THE_BOOK:
+        shipped.get_by_role("button", name=english).click()
+        says(shipped, "By a beam of 5")
+        assert abs(shipped.bounding_box()["height"] - before) < 30
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(shipped, tab, theme):
+    tab.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+    assert findings(tab) == []
 
 
 def test_capitals_are_read_as_small_letters_and_that_is_said(control, script):

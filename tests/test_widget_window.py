@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from axe import findings
 from watching import largest_tensor
 
 from bookkit.widgets.window import window_control
@@ -112,6 +113,91 @@ def test_everything_works_from_the_keyboard(control):
     control.get_by_role("slider", name="Position").press("ArrowLeft")
     control.get_by_label("to both sides").press(" ")
     assert "After 8 layers, position 10 has heard of 10 of 12" in says(control)
+
+
+def row(control, picture, position):
+    """The middle of a row of a picture, on the screen."""
+    svg = control.get_by_role("img", name=picture)
+    svg.scroll_into_view_if_needed()
+    return svg.evaluate(
+        """(svg, row) => {
+          const m = svg.getScreenCTM(), { x, width } = svg.viewBox.baseVal;
+          const at = new DOMPoint(x + width / 2, row + 0.5).matrixTransform(m);
+          return [at.x, at.y];
+        }""",
+        position,
+    )
+
+
+def chosen(control):
+    """The position that asks: by its slider, by both frames, and by both pictures."""
+    numbers = {int(control.get_by_role("slider", name="Position").input_value())}
+    frames = control.locator(".c-pairs rect").evaluate_all(
+        "all => all.map(frame => Number(frame.getAttribute('y')))"
+    )
+    assert len(frames) == 2
+    rows = control.get_by_role("slider", name="Row that asks").evaluate_all(
+        "all => all.map(rows => Number(rows.getAttribute('aria-valuenow')))"
+    )
+    assert len(rows) == 2
+    (number,) = numbers | set(frames) | set(rows)
+    assert f"position {number} has heard of" in says(control)
+    return number
+
+
+@pytest.mark.parametrize("picture", ["Behind a mask", "By chunks"])
+def test_a_click_on_a_row_chooses_the_position_that_asks(control, tab, picture):
+    choose(control, 13, 5, both=False)
+    for position in (4, 0, 12):
+        tab.mouse.click(*row(control, picture, position))
+        assert chosen(control) == position
+    tab.mouse.move(*row(control, picture, 12))
+    tab.mouse.down()
+    tab.mouse.move(*row(control, picture, 7), steps=5)
+    assert chosen(control) == 7
+    tab.mouse.up()
+    tab.mouse.move(*row(control, picture, 2))
+    assert chosen(control) == 7
+
+
+def test_a_row_after_the_text_means_its_last_position(control, tab):
+    choose(control, 13, 5, both=False)
+    move(control, "Position", 3)
+    tab.mouse.click(*row(control, "By chunks", 14))
+    assert chosen(control) == 12
+
+
+def test_the_arrow_keys_choose_a_row_and_keep_the_focus(control, tab):
+    rows = control.get_by_role("slider", name="Row that asks, behind a mask")
+    rows.focus()
+    for key, position in {"ArrowUp": 10, "ArrowLeft": 9, "ArrowDown": 10}.items():
+        tab.keyboard.press(key)
+        assert chosen(control) == position
+    for key, position in {"Home": 0, "ArrowUp": 0, "ArrowRight": 1, "End": 11}.items():
+        tab.keyboard.press(key)
+        assert chosen(control) == position
+    assert rows.evaluate("rows => rows === document.activeElement")
+
+
+def test_a_finger_taps_a_row(browser):
+    context = browser.new_context(
+        viewport={"width": 400, "height": 800}, has_touch=True
+    )
+    page = context.new_page()
+    html = window_control()._repr_html_()
+    head = "<meta name=viewport content='width=device-width'>"
+    page.set_content(f"<!doctype html><html lang=en>{head}{html}")
+    control = page.locator(".control")
+    page.touchscreen.tap(*row(control, "Behind a mask", 5))
+    assert chosen(control) == 5
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(tab, theme):
+    page = f"<!doctype html><html lang=en data-theme={theme}><title>Window</title>"
+    tab.set_content(f"{page}<main>{window_control()._repr_html_()}</main>")
+    assert findings(tab) == []
 
 
 def test_on_a_telephone_nothing_is_wider_than_the_page(control, tab):

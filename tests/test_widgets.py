@@ -12,6 +12,7 @@ from bookkit.widgets.heads import heads_control
 from bookkit.widgets.leak import leak_control
 from bookkit.widgets.masks import mask_control
 from bookkit.widgets.positions import positions_control
+from bookkit.widgets.race import race_control
 from bookkit.widgets.softmax import softmax_control
 from bookkit.widgets.translator import translator_control
 from bookkit.widgets.window import window_control
@@ -58,6 +59,7 @@ def all_controls():
         softmax_control(WORDS, SCORES),
         leak_control(*both, translator.tokenizer, "the cat reads a red book", german),
         beam_control(STEPS, pieces),
+        race_control(translator, ["the cat reads a red book"]),
         heads_control(maps, [["a", "b"]], [["c", "d", "e"]]),
         mask_control(["a b", "c"], ["d e", "f"]),
         positions_control(),

@@ -1,35 +1,36 @@
-/* The tree of a beam search: a column for each token, a row for each rank, and below
-   what has ended. The reader goes from step to step. */
+/* The tree of a beam search: a column for each token, in which the likeliest is on top and
+   what has ended is below. In a narrow box the tree grows down, not to the right. The
+   reader goes from step to step. */
 const PAUSE = 1200; /* milliseconds from step to step while it plays */
+const NARROW = 76; /* pixels: a column with less makes the tree grow down */
+
+/* The place of each node among those of its step: first what goes on, then what ended. */
+function slotsOf(nodes) {
+  return nodes.map(({ step, row }) =>
+    nodes.filter((other) => other.step === step && other.row < row).length);
+}
 
 function draw(root, { nodes, source, looks, left_out }, kit) {
   const { make, button, pick, paint, weightColour } = kit;
   const last = left_out.length - 1;
-  const [columns, rows] = [last + 1, Math.max(...nodes.map(({ row }) => row)) + 1];
+  const slots = slotsOf(nodes), steps = last + 1, wide = Math.max(...slots) + 1;
   const state = { step: 0, chosen: 0, timer: null };
-  const probability = (i) => Math.exp(nodes[i].log_prob).toPrecision(2);
+  const probability = (i) => {
+    const share = Math.exp(nodes[i].log_prob);
+    return share < 0.001 ? share.toExponential(1) : share.toPrecision(2);
+  };
   const score = (i) => nodes[i].score.toFixed(2).replace("-", "−");
   const row = (cell, ...texts) =>
     make("tr", {}, texts.map((text) => make(cell, {}, text)));
   const quoted = (i) => `“${nodes[i].text}”`;
 
-  /* From box to box, across the tenth of a column that each leaves free on a side. */
-  const edges = nodes.map(({ parent, step, row }) => {
-    if (parent === null) return make("path");
-    const [from, to] = [nodes[parent].row + 0.5, row + 0.5];
-    return make("path", { d: `M ${step - 0.1} ${from} C ${step} ${from}, `
-      + `${step} ${to}, ${step + 0.1} ${to}` });
-  });
+  const edges = nodes.map(() => make("path"));
   const tree = pick("Hypothesis", nodes.map(({ token, score }, i) =>
     make("span", { class: `c-token ${score === null ? "" : "c-beam-ended"}` }, token,
       make("small", {}, probability(i)))), 0, choose);
   const boxes = [...tree.children];
-  boxes.forEach((box, i) => {
-    box.style.gridArea = `${nodes[i].row + 1} / ${nodes[i].step + 1}`;
-  });
-  tree.style.gridTemplate = `repeat(${rows}, 3.2em) / repeat(${columns}, 8em)`;
-  tree.prepend(make("svg", { viewBox: `0 0 ${columns} ${rows}`,
-    preserveAspectRatio: "none", "aria-hidden": "true" }, edges));
+  const lines = make("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, edges);
+  tree.prepend(lines);
 
   const scroll = make("div", { class: "c-scroll" }, tree);
   const looked = make("div", { class: "c-beam-looks" });
@@ -38,6 +39,26 @@ function draw(root, { nodes, source, looks, left_out }, kit) {
   const back = button("Back", () => walk(-1));
   const next = button("Next", () => walk(1));
   const play = button("Play", () => (state.timer ? stop() : start()));
+
+  /* Place boxes and edges. An edge crosses the tenth that each box leaves free. */
+  function arrange() {
+    const down = scroll.clientWidth / steps < NARROW;
+    const turned = (pair) => (down ? pair.toReversed() : pair);
+    const point = (along, across) => turned([along, across]).join(" ");
+    root.classList.toggle("c-beam-down", down);
+    const [columns, rows] = turned([steps, wide]);
+    tree.style.gridTemplate = `repeat(${rows}, 3.4em) / `
+      + `repeat(${columns}, minmax(3.5em, 1fr))`;
+    lines.setAttribute("viewBox", `0 0 ${columns} ${rows}`);
+    nodes.forEach(({ parent, step }, i) => {
+      const [column, row] = turned([step, slots[i]]);
+      boxes[i].style.gridArea = `${row + 1} / ${column + 1}`;
+      if (parent === null) return;
+      const [from, to] = [slots[parent] + 0.5, slots[i] + 0.5];
+      edges[i].setAttribute("d", `M ${point(step - 0.1, from)} C ${point(step, from)}, `
+        + `${point(step, to)}, ${point(step + 0.1, to)}`);
+    });
+  }
 
   /* A node and all before it, the nearest first. */
   function lineage(i) {
@@ -76,10 +97,8 @@ function draw(root, { nodes, source, looks, left_out }, kit) {
         + "only fill the beam." : "");
     choose((step === last ? ended[0] : undefined) ?? open[0] ?? ended[0] ?? 0);
     if (held) boxes[state.chosen].control.focus({ preventScroll: true });
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const right = tree.scrollWidth * (step + 1) / columns;
-    scroll.scrollTo({ left: right - scroll.clientWidth,
-      behavior: still ? "instant" : "smooth" });
+    const box = boxes[state.chosen]; /* a very wide tree scrolls */
+    scroll.scrollLeft = box.offsetLeft + box.offsetWidth - scroll.clientWidth;
   }
 
   function choose(chosen) {
@@ -141,5 +160,7 @@ function draw(root, { nodes, source, looks, left_out }, kit) {
   scroll, make("p", { class: "c-hint" }, "A box is a token, with the probability of "
     + "the sentence up to it. Dashed: dropped. Double: ended."), looked, says, found);
   root.classList.add("c-beam");
+  arrange();
+  new ResizeObserver(arrange).observe(scroll);
   go(1);
 }

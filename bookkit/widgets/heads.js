@@ -81,7 +81,9 @@ function draw(root, sentences, { make, choice, pick, paint, weightColour }) {
     const verb = state.back ? "is looked at by" : "looks at";
     lines.replaceChildren(
       make("p", { class: "c-hint" }, "Point at a token, or pick it:"), group,
-      make("p", { class: "c-hint" }, `It ${verb}:`), line);
+      make("p", { class: "c-hint" }, `It ${verb}:`), line,
+      source.some((token) => token.startsWith("▁"))
+        ? make("p", { class: "c-hint" }, MARKS) : "");
 
     function show(token) {
       const weights = coloured.map((_, i) => {

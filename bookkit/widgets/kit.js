@@ -73,6 +73,9 @@ function pick(label, contents, chosen, picked, pointed = () => {}) {
     contents.map(option));
 }
 
+/* The legend of tokens that a tokenizer made. */
+const MARKS = "“▁” begins a word, and “</s>” ends the sentence.";
+
 /* A colour between the given ones, for a value from 0 to 1. */
 function between(colours, value) {
   const place = Math.min(Math.max(value, 0), 1) * (colours.length - 1);

@@ -8,7 +8,7 @@ function render({ model, el }) {
   const wrong = make("p", { class: "c-wrong", role: "alert" });
   const says = make("output", { class: "c-says" });
   const shown = make("div", { class: "c-shown" });
-  let silence, pause;
+  let silence, pause, drawn;
 
   function wait() {
     shown.setAttribute("aria-busy", "true");
@@ -43,6 +43,10 @@ function render({ model, el }) {
     shown.removeAttribute("aria-busy");
     if (says.textContent !== words) says.textContent = words;
     if (wrong.textContent !== sentence) wrong.textContent = sentence;
+    /* Beside an error stands what came out before it. */
+    for (const part of [says, shown]) part.classList.toggle("c-old", sentence !== "");
+    if (html === drawn) return;
+    drawn = html;
     /* Scripts in it run, as in a page. */
     shown.replaceChildren(document.createRange().createContextualFragment(html));
   }

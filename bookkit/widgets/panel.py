@@ -119,7 +119,8 @@ class Panel:
             returns words that say what came out, or a tuple of what to show and, last,
             the words. Axes and figures become pictures, described by their label or
             the words; what has ``_repr_html_``, as a listing or a control, shows
-            itself; anything else is shown as text. What it raises becomes a sentence.
+            itself; anything else is shown as text. What it raises becomes a sentence,
+            and the last good result stays, dimmed.
         still: What a page shows instead of the first result: a control that the page
             computes.
         **inputs: Name of the argument to ``slide``, ``choose``, ``tick``, ``write`` or
@@ -127,9 +128,9 @@ class Panel:
 
     Attributes:
         values: What the inputs say now.
-        words: What came out last; empty if that is an error.
+        words: What came out last, errors aside.
         wrong: The error in a sentence, or nothing.
-        html: What is shown.
+        html: What is shown with the words.
 
     Raises:
         TypeError: If an input is none.
@@ -193,7 +194,7 @@ class Panel:
             wrong = str(error)
             if type(error) is not ValueError or not wrong:
                 wrong = f"{type(error).__name__}: {wrong}"
-            self.words, self.wrong, self.html = "", wrong, ""
+            self.wrong = wrong
         self._live.state = {
             "run": next(self._runs),
             "words": self.words,
@@ -202,7 +203,7 @@ class Panel:
         }
 
     def __repr__(self) -> str:
-        return f"{self.title}\n{self.words or self.wrong}"
+        return f"{self.title}\n{self.wrong or self.words}"
 
     def _repr_html_(self) -> str:
         if self.still is not None:
@@ -218,8 +219,8 @@ class Panel:
             f'<p class="c-title">{escape(self.title)}</p>'
             f'<ul class="c-row">{rows}</ul>'
             f'<p class="{"c-wrong" if self.wrong else "c-says"}">'
-            f"{escape(self.words or self.wrong)}</p>"
-            f'<div class="c-shown">{self.html}</div>'
+            f"{escape(self.wrong or self.words)}</p>"
+            f'<div class="c-shown{" c-old" if self.wrong else ""}">{self.html}</div>'
             f'<p class="c-hint">{HINT}</p></section>'
         )
 

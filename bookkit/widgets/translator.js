@@ -3,6 +3,7 @@ const FILE = "_static/made/translator.js";
 const SEARCHES = [["greedy search", 1], ["a beam of 5", 5]];
 const MOST = 120; /* tokens of a sentence: more would take many seconds */
 const OTHERS = 2; /* hypotheses that are shown beside the best, at most */
+const SEEN = 0.05; /* a smaller weight gets no line */
 const UNSURE = 1 / 3; /* of 1,014 captions that it had not seen, 22 are below */
 
 /* Where the file may lie: above the pages, or among the files that Jupyter serves. */
@@ -80,12 +81,13 @@ function warningOf({ isBytes, probabilities }, isLowered) {
   return warnings.filter(Boolean).join(" ");
 }
 
-function draw(root, { examples, worker, megabytes }, kit) {
+function draw(root, { examples, worker, megabytes, first }, kit) {
   const { make, choice, line, button, pick, grid, paint, weightColour } = kit;
   const state = { sentence: examples[0], search: 1, layer: 0, head: 0, token: 0 };
   let loading, background, shown, job; /* a job is what runs, one at a time */
   const says = make("output", { class: "c-says" });
   const result = make("div"), more = make("div");
+  const answers = make("div", { class: "c-translation" }, result, says, more);
   const typed = line("English", examples[0], (text) => {
     state.sentence = text;
     if (shown) says.textContent = "Above is the last sentence. Press Enter for this one.";
@@ -98,8 +100,8 @@ function draw(root, { examples, worker, megabytes }, kit) {
 
   function rest() {
     job = undefined;
-    stop.setAttribute("aria-disabled", true);
-    result.style.minHeight = "";
+    if (document.activeElement === stop) translateButton.focus();
+    stop.style.visibility = "hidden"; /* its place stays */
   }
 
   function halt() {
@@ -126,8 +128,8 @@ function draw(root, { examples, worker, megabytes }, kit) {
     const [name, beam] = SEARCHES[state.search];
     const sentence = lowered(state.sentence);
     const isLowered = sentence !== state.sentence;
-    stop.setAttribute("aria-disabled", false);
-    result.style.minHeight = `${result.offsetHeight}px`; /* so that the page stays */
+    stop.style.visibility = "";
+    answers.style.minHeight = `${answers.offsetHeight}px`; /* so that the page stays */
     clear();
     let answer;
     try {
@@ -176,6 +178,9 @@ function draw(root, { examples, worker, megabytes }, kit) {
       look(t);
     }, look);
     const seen = make("div", { class: "c-tokens" });
+    const lines = make("svg", { "aria-hidden": "true" });
+    const rows = make("div", { class: "c-looks" }, lines, tokens, seen);
+    let looked; /* the token with the lines */
     const table = make("details", {}, make("summary", {}, "All tokens as a table"));
     let weights;
 
@@ -188,10 +193,28 @@ function draw(root, { examples, worker, megabytes }, kit) {
         grid("Rows are written, columns looked at", target, source, weights, look));
     }
 
+    /* From a German token to each English one that it looked at, the thicker the more. */
+    function drawLines() {
+      const frame = rows.getBoundingClientRect();
+      const middle = (box) => box.left + box.width / 2 - frame.left;
+      const from = boxes[looked].getBoundingClientRect();
+      const [x, top] = [middle(from), from.bottom - frame.top];
+      const most = Math.max(...weights[looked]);
+      lines.replaceChildren(...weights[looked].flatMap((weight, s) => {
+        if (weight < Math.min(SEEN, most)) return [];
+        const to = seen.children[s].getBoundingClientRect(), end = to.top - frame.top;
+        const half = (top + end) / 2;
+        return make("path", { "stroke-width": 1 + 5 * weight,
+          d: `M${x} ${top}C${x} ${half} ${middle(to)} ${half} ${middle(to)} ${end}` });
+      }));
+    }
+
     function look(t) {
+      looked = t;
       const numbers = weights[t].map((weight) => weight.toFixed(2));
       seen.replaceChildren(...source.map((piece, s) =>
         paint(box(piece, numbers[s]), weightColour(weights[t][s]))));
+      drawLines();
       const most = weights[t].map((_, s) => s).sort((a, b) => weights[t][b] - weights[t][a])
         .slice(0, 2).map((s) => `${source[s]} (${numbers[s]})`);
       const words = `Token ${t + 1}, ${target[t]}, had a probability of ${percents[t]}. `
@@ -217,21 +240,24 @@ function draw(root, { examples, worker, megabytes }, kit) {
         `Its score is ${scored(found[0].score)}. The next best:`), make("ul", {},
         others.map(({ text, score }) => make("li", {}, make("bdi", { lang: "de" },
           text || "(nothing)"), ` ${scored(score)}`)))] : []),
-      make("p", { class: "c-hint" }, "Token by token, each with its probability:"),
-      tokens,
-      make("p", { class: "c-hint" }, "What it looked at to write that token:"), seen);
+      make("p", { class: "c-hint" }, "German tokens with their probabilities, above the "
+        + "English ones. Lines lead from the picked token to what the model looked at."),
+      rows, make("p", { class: "c-hint" }, MARKS));
     more.replaceChildren(make("div", { class: "c-row c-inputs" },
       part("Layer", "layer", cross.length), part("Head", "head", cross[0].length)), table);
     drawWeights();
     look(state.token);
+    new ResizeObserver(drawLines).observe(rows);
   }
 
+  const translateButton = button("Translate", run);
   const input = typed.querySelector("input");
   input.addEventListener("keydown", ({ key, isComposing }) => {
     if (key === "Enter" && !isComposing) run(); /* Jupyter lets no form be submitted */
   });
   root.append(
-    make("div", { class: "c-row c-inputs" }, typed, button("Translate", run), stop,
+    make("div", { class: "c-row c-inputs" }, typed),
+    make("div", { class: "c-row c-inputs" }, translateButton, stop,
       choice("Search", SEARCHES.map(([name]) => name), state.search, (i) => {
         state.search = i;
         if (shown || job) run();
@@ -244,8 +270,14 @@ function draw(root, { examples, worker, megabytes }, kit) {
         input.value = state.sentence = text;
         run();
       }))),
-    result, says, more);
-  says.textContent = "Nothing is loaded yet. The first translation fetches the "
+    answers);
+  window.addEventListener("resize", () => { answers.style.minHeight = ""; });
+  const how = "Nothing is loaded yet. The first translation fetches the "
     + `weights, ${megabytes} MB; after that the page needs no network.`;
+  says.textContent = how;
+  if (first) {
+    shown = { ...first, how: `This translation is recorded. ${how}`, warning: "" };
+    drawResult();
+  }
   rest();
 }

@@ -37,7 +37,10 @@ function draw(root, data, { make, slider, tick }) {
   const { longest, deepest, ...start } = data;
   const state = { ...start, position: start.length - 1, both: false };
   const says = make("output", { class: "c-says" });
-  const views = make("div", { class: "c-pairs" });
+  const choosers = ["behind a mask", "by chunks"].map(chooser);
+  const figures = [...choosers, ""].map((rows) => make("div", {}, make("p"),
+    make("div", { class: "c-rows-in" }, make("svg"), rows)));
+  const views = make("div", { class: "c-pairs" }, figures);
 
   /* A picture of cells; each kind has its own colour. A frame is around one row. */
   function picture(name, kinds, row) {
@@ -50,9 +53,39 @@ function draw(root, data, { make, slider, tick }) {
       d: list.map(([y, x]) => `M${x + 0.05} ${y + 0.05}h.9v.9h-.9z`).join("") }));
     const frame = row === undefined ? "" : make("rect", { x: left, y: row, width: wide,
       height: 1 });
-    return make("div", {}, make("p", { class: "c-hint" }, name), make("svg", {
+    return [make("p", { class: "c-hint" }, name), make("svg", {
       viewBox: `${left - 0.1} ${top - 0.1} ${wide + 0.2} ${high + 0.2}`, role: "img",
-      "aria-label": name, style: `max-width: ${1.5 * wide}rem` }, cells, frame));
+      "aria-label": name, style: `max-width: ${1.5 * wide}rem` }, cells, frame)];
+  }
+
+  /* Over a picture of scores: its rows are positions to choose from. It stays when the
+     picture changes, and so does the focus. */
+  function chooser(name) {
+    const rows = make("div", { class: "c-choose", tabindex: 0, role: "slider",
+      "aria-orientation": "vertical", "aria-valuemin": 0,
+      "aria-label": `Row that asks, ${name}`, click: ({ clientY }) => chooseAt(clientY),
+      pointermove: ({ buttons, pointerType, clientY }) =>
+        pointerType === "mouse" && buttons === 1 && chooseAt(clientY),
+      keydown: (event) => {
+        const last = state.length - 1, at = state.position;
+        const to = { ArrowUp: at - 1, ArrowLeft: at - 1, ArrowDown: at + 1,
+          ArrowRight: at + 1, Home: 0, End: last }[event.key];
+        if (to === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+        event.preventDefault();
+        choose(to);
+      } });
+    function chooseAt(y) {
+      const svg = rows.previousElementSibling, box = svg.getBoundingClientRect();
+      const { y: top, height } = svg.viewBox.baseVal;
+      choose(Math.floor(top + height * (y - box.top) / box.height));
+    }
+    return rows;
+  }
+
+  function choose(row) {
+    const input = position.querySelector("input");
+    input.value = row; /* which it keeps within its limits */
+    input.dispatchEvent(new Event("input"));
   }
 
   function computed(name, pairs) {
@@ -67,11 +100,17 @@ function draw(root, data, { make, slider, tick }) {
     const cone = { wasted: [], used: [] };
     steps.forEach((reached, row) => upTo(length).forEach((place) =>
       cone[reached.includes(place) ? "used" : "wasted"].push([row, place])));
-    views.replaceChildren(
-      computed("Behind a mask", behindMask(state)),
+    [computed("Behind a mask", behindMask(state)),
       computed("By chunks", byChunks(state)),
       picture(`Position ${position} at the top; below it, after each layer, from where `
-        + "it has heard", cone));
+        + "it has heard", cone)].forEach((parts, i) => {
+      figures[i].querySelectorAll("p, svg").forEach((old, j) => old.replaceWith(parts[j]));
+    });
+    choosers.forEach((rows) => {
+      rows.setAttribute("aria-valuemax", length - 1);
+      rows.setAttribute("aria-valuenow", position);
+      rows.style.maxWidth = rows.previousElementSibling.style.maxWidth;
+    });
     const last = steps.at(-1), often = layers === 1 ? "1 layer" : `${layers} layers`;
     says.textContent = `After ${often}, position ${position} has heard of ${last.length} `
       + `of ${length} positions: ${inWords(last)}.`;
@@ -97,11 +136,14 @@ function draw(root, data, { make, slider, tick }) {
   const legend = [["used", "used"], ["wasted", "computed and thrown away"]].map(
     ([kind, text]) => make("span", {}, make("i", { class: `c-${kind}` }), text));
   root.append(
+    make("p", { class: "c-asks" }, "How many layers does the last position need to hear of "
+      + "the first? Guess, then add layers."),
     make("div", { class: "c-row c-inputs" },
       slider("Length", { min: 2, max: longest, step: 1, value: state.length }, lengthen),
       width, limited("layers", "Layers", 1, deepest)),
     make("div", { class: "c-row c-inputs" }, position,
       tick("to both sides", false, (both) => { state.both = both; update(); })),
-    says, make("p", { class: "c-legend" }, legend, "rows ask, columns are asked"), views);
+    says, make("p", { class: "c-legend" }, legend,
+      "rows ask, columns are asked: click a row to choose the position that asks"), views);
   update();
 }
