@@ -193,14 +193,16 @@ function draw(root, data, { make, choice, button }) {
     state.on[i] = false;
     const isFound = game.isOver = i === old.most;
     const { german, probability } = await run(`${nameOf(i)} is off.`);
-    const fell = `From ${percent(old.probability)} to ${percent(probability)}`;
+    const [was, now] = [old.probability, probability].map(percent);
+    const fell = was === now ? `The probability stays at ${now}`
+      : `The probability goes from ${was} to ${now}`;
     if (!isFound) {
       tell(`Not ${nameOf(i)}. ${fell}. Clicks: ${game.clicks}.`,
         german === old.german ? "The translation stays the same." : `It writes: ${german}.`);
       return;
     }
     const isLast = game.number + 1 === LEVELS;
-    tell(`Found: ${nameOf(i)}. ${fell}: no other head costs this sentence more.`,
+    tell(`Found: ${nameOf(i)}. ${fell}. No other head costs this sentence more.`,
       isLast ? `Two sentences, ${game.clicks} clicks. ` + (old.most === sentences[0].most
         ? "It is the same head." : "Each sentence needs another head most.")
         : `Clicks: ${game.clicks}. Is it the same head in the next sentence?`);

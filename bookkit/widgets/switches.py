@@ -1,7 +1,7 @@
 """The heads of a model as switches: what does it write without some of them?"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -13,8 +13,8 @@ from transformer_lib.javascript.weights import from_script, pack, to_script
 from transformer_lib.model import (
     MultiHeadAttention,
     Transformer,
+    fused_attention,
     record_attention,
-    scaled_dot_product_attention,
 )
 from transformer_lib.translation import Translator
 
@@ -67,7 +67,8 @@ def switches_control(translator: Translator, sentences: Sequence[str]) -> Contro
         raise ValueError(f"sentences must be at least 2, got {len(sentences)}")
     exact = from_script(to_script(translator))  # the weights of the page
     rows = [_sentence(exact, english) for english in sentences]
-    model, names = exact.model, exact.model.config
+    config = exact.model.config
+    heads = len(attention_layers(exact.model)) * config.num_heads
     first = rows[0]
     return Control(
         "switches",
@@ -75,15 +76,15 @@ def switches_control(translator: Translator, sentences: Sequence[str]) -> Contro
         {
             "sentences": rows,
             "kinds": KINDS,
-            "layers": names.num_layers,
-            "heads": names.num_heads,
+            "layers": config.num_layers,
+            "heads": config.num_heads,
             "worker": "\n".join([*map(source, FILES), read("switches_worker.js")]),
             "packed": {
                 "tokenizer": json.loads(translator.tokenizer.to_json()),
                 **pack(translator.model),
             },
         },
-        f"{len(attention_layers(model)) * names.num_heads} heads translate "
+        f"{heads} heads translate "
         f"“{first['english']}” as “{first['german']}”, with a probability of "
         f"{100 * first['probability']:.0f} %. Which one head matters most?",
     )
@@ -118,9 +119,9 @@ def _sentence(translator: Translator, english: str) -> dict[str, object]:
     }
 
 
-def _without(head: int):  # noqa: ANN202
-    def attend(*inputs: Tensor) -> tuple[Tensor, Tensor] | Tensor:
-        outputs = scaled_dot_product_attention(*inputs)[0].clone()
+def _without(head: int) -> Callable[..., Tensor]:
+    def attend(*inputs: Tensor) -> Tensor:
+        outputs = fused_attention(*inputs)  # (B, H, T, d_k)
         outputs[:, head] = 0.0
         return outputs
 
