@@ -13,6 +13,7 @@ from bookkit.widgets.leak import leak_control
 from bookkit.widgets.masks import mask_control
 from bookkit.widgets.positions import positions_control
 from bookkit.widgets.softmax import softmax_control
+from bookkit.widgets.switches import switches_control
 from bookkit.widgets.translator import translator_control
 from bookkit.widgets.window import window_control
 from transformer_lib.translation import Translator
@@ -59,6 +60,7 @@ def all_controls():
         leak_control(*both, translator.tokenizer, "the cat reads a red book", german),
         beam_control(STEPS, pieces),
         heads_control(maps, [["a", "b"]], [["c", "d", "e"]]),
+        switches_control(translator, ["the cat reads a red book"] * 2),
         mask_control(["a b", "c"], ["d e", "f"]),
         positions_control(),
         translator_control(),
