@@ -222,6 +222,7 @@ def test_the_map_and_the_style_of_the_book_take_the_colours_of_boxes_from_there(
         "positions.js",
         "arrows.js",
         "switches.js",
+        "merges.js",
     ],
 )
 def test_the_controls_take_these_colours_from_there(name):

@@ -11,6 +11,7 @@ from bookkit.widgets.control import Control
 from bookkit.widgets.heads import heads_control
 from bookkit.widgets.leak import leak_control
 from bookkit.widgets.masks import mask_control
+from bookkit.widgets.merges import merges_control
 from bookkit.widgets.positions import positions_control
 from bookkit.widgets.softmax import softmax_control
 from bookkit.widgets.switches import switches_control
@@ -60,6 +61,7 @@ def all_controls():
         leak_control(*both, translator.tokenizer, "the cat reads a red book", german),
         beam_control(STEPS, pieces),
         heads_control(maps, [["a", "b"]], [["c", "d", "e"]]),
+        merges_control(translator.tokenizer, WORDS),
         switches_control(translator, ["the cat reads a red book"] * 2),
         mask_control(["a b", "c"], ["d e", "f"]),
         positions_control(),
