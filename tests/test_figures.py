@@ -214,7 +214,16 @@ def test_the_map_and_the_style_of_the_book_take_the_colours_of_boxes_from_there(
 
 
 @pytest.mark.parametrize(
-    "name", ["control.css", "masks.js", "leak.js", "positions.js", "arrows.js"]
+    "name",
+    [
+        "control.css",
+        "masks.js",
+        "leak.js",
+        "positions.js",
+        "arrows.js",
+        "switches.js",
+        "merges.js",
+    ],
 )
 def test_the_controls_take_these_colours_from_there(name):
     path = ROOT / "bookkit/widgets" / name

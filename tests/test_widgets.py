@@ -11,9 +11,11 @@ from bookkit.widgets.control import Control
 from bookkit.widgets.heads import heads_control
 from bookkit.widgets.leak import leak_control
 from bookkit.widgets.masks import mask_control
+from bookkit.widgets.merges import merges_control
 from bookkit.widgets.positions import positions_control
 from bookkit.widgets.race import race_control
 from bookkit.widgets.softmax import softmax_control
+from bookkit.widgets.switches import switches_control
 from bookkit.widgets.translator import translator_control
 from bookkit.widgets.window import window_control
 from transformer_lib.translation import Translator
@@ -61,6 +63,8 @@ def all_controls():
         beam_control(STEPS, pieces),
         race_control(translator, ["the cat reads a red book"]),
         heads_control(maps, [["a", "b"]], [["c", "d", "e"]]),
+        merges_control(translator.tokenizer, WORDS),
+        switches_control(translator, ["the cat reads a red book"] * 2),
         mask_control(["a b", "c"], ["d e", "f"]),
         positions_control(),
         translator_control(),

@@ -1,0 +1,253 @@
+/* The heads as switches: a map for each. Without the heads that are off, the sentence is
+   translated again. */
+const LEVELS = 2; /* sentences of the game */
+
+const percent = (share) => (share < 0.001 ? "< 0.1 %"
+  : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
+
+/* Which words of two texts belong to their longest common part, in order. */
+function common(before, after) {
+  const length = Array.from({ length: before.length + 1 }, () =>
+    new Array(after.length + 1).fill(0));
+  for (let i = before.length - 1; i >= 0; i--) {
+    for (let j = after.length - 1; j >= 0; j--) {
+      length[i][j] = before[i] === after[j] ? 1 + length[i + 1][j + 1]
+        : Math.max(length[i + 1][j], length[i][j + 1]);
+    }
+  }
+  const kept = [new Set(), new Set()];
+  for (let i = 0, j = 0; i < before.length && j < after.length;) {
+    if (before[i] === after[j]) {
+      kept[0].add(i++);
+      kept[1].add(j++);
+    } else if (length[i + 1][j] >= length[i][j + 1]) i++;
+    else j++;
+  }
+  return kept;
+}
+
+/* A map as a picture: a path for each shade, from rows of digits. */
+function picture(make, rows) {
+  const paths = {};
+  rows.forEach((row, t) => [...row].forEach((shade, s) => {
+    if (shade > 0) paths[shade] = `${paths[shade] ?? ""}M${s} ${t}h1v1h-1z`;
+  }));
+  const [width, height] = [rows[0].length, rows.length];
+  return make("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none",
+    "aria-hidden": "true" },
+  Object.entries(paths).map(([shade, d]) => make("path", { d, "fill-opacity": shade / 8 })),
+  make("line", { x1: 0, y1: height, x2: width, y2: 0 }));
+}
+
+function draw(root, data, { make, choice, button }) {
+  const { sentences, kinds, layers, heads } = data;
+  const count = kinds.length * layers * heads;
+  const state = { sentence: 0, on: new Array(count).fill(true), at: 0, game: null };
+  const says = make("output", { class: "c-says" });
+  const tell = (...lines) =>
+    says.replaceChildren(...lines.map((line) => make("span", {}, line)));
+
+  const nameOf = (i) => `${kinds[Math.floor(i / heads / layers)]}, layer `
+    + `${Math.floor(i / heads) % layers}, head ${i % heads}`;
+
+  /* -- The worker: the newest question wins -- */
+  let worker, asked = 0;
+
+  function ask(factors) {
+    const { src, target } = sentences[state.sentence];
+    const number = ++asked;
+    return new Promise((answered) => {
+      const isFirst = !worker;
+      worker ??= new Worker(URL.createObjectURL(
+        new Blob([data.worker], { type: "text/javascript" })));
+      worker.onerror = () => tell("This page may not compute beside itself: no Worker.");
+      worker.addEventListener("message", function heard({ data: answer }) {
+        if (answer.number !== number) return;
+        worker.removeEventListener("message", heard);
+        if (number === asked) answered(answer); /* else nobody waits any more */
+      });
+      worker.postMessage({ number, src, target, factors,
+        ...(isFirst ? { packed: data.packed } : {}) });
+    });
+  }
+
+  /* -- The switches -- */
+  const switches = state.on.map((_, i) => make("button", { type: "button", role: "switch",
+    class: "c-switch", title: nameOf(i), "aria-label": nameOf(i), tabindex: i ? -1 : 0,
+    click: () => clicked(i) }));
+  const block = (kind, k) => make("div", {}, make("p", { class: "c-hint" }, kind),
+    make("div", { class: "c-layers" }, Array.from({ length: layers }, (_, layer) =>
+      make("div", {}, make("small", {}, `layer ${layer}`),
+        switches.slice((k * layers + layer) * heads, (k * layers + layer + 1) * heads)))));
+  const board = make("div", { class: "c-switches", role: "group",
+    "aria-label": "Heads: a switch for each", keydown: moved }, kinds.map(block));
+
+  function drawMaps() {
+    sentences[state.sentence].maps.forEach((map, i) =>
+      switches[i].replaceChildren(picture(make, map)));
+  }
+
+  function drawSwitches() {
+    switches.forEach((each, i) => {
+      each.setAttribute("aria-checked", state.on[i]);
+      each.classList.toggle("c-tried", Boolean(state.game?.tried.has(i)));
+    });
+  }
+
+  function focusOn(i) {
+    switches[state.at].tabIndex = -1;
+    state.at = i;
+    switches[i].tabIndex = 0;
+    switches[i].focus({ preventScroll: true });
+  }
+
+  function moved(event) {
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -heads, ArrowDown: heads }[event.key];
+    const to = { Home: 0, End: count - 1 }[event.key] ?? state.at + step;
+    if (Number.isNaN(to) || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    if (to >= 0 && to < count) focusOn(to);
+  }
+
+  /* -- The translations and the bar -- */
+  const before = make("p", { class: "c-german", lang: "de" });
+  const after = make("p", { class: "c-german", lang: "de" });
+  const number = make("b"), fill = make("i"), whole = make("i", { class: "c-whole" });
+
+  function drawResult({ german, isCut, probability }) {
+    const old = sentences[state.sentence];
+    const texts = [old.german, german].map((text) => text.split(" ").filter(Boolean));
+    const kept = common(...texts);
+    [[before, "s"], [after, "mark"]].forEach(([line, tag], side) => {
+      line.replaceChildren(...texts[side].flatMap((word, i) =>
+        [kept[side].has(i) ? word : make(tag, {}, word), " "]));
+    });
+    if (isCut) after.append("…");
+    if (!german) after.append("(nothing)");
+    number.textContent = percent(probability);
+    fill.style.width = `${100 * probability}%`;
+    whole.style.left = `${100 * old.probability}%`;
+  }
+
+  const asItWas = () => {
+    const { german, probability } = sentences[state.sentence];
+    return { german, probability, isCut: false };
+  };
+
+  /* Translate with the heads that are on, and say what has become of it. */
+  async function run(because) {
+    drawSwitches();
+    const old = sentences[state.sentence];
+    const answer = await ask(state.on.map(Number));
+    drawResult(answer);
+    const { german, isCut, probability } = answer;
+    const is = german === old.german && !isCut ? "The translation stays the same."
+      : `The translation is now: ${german || "nothing"}${isCut ? " … without an end" : ""}.`;
+    const all = state.on.every(Boolean) ? ""
+      : ` All heads together gave it ${percent(old.probability)}.`;
+    tell(because, is, `Probability of the first translation: ${percent(probability)}.${all}`);
+    return answer;
+  }
+
+  function clicked(i) {
+    focusOn(i);
+    if (state.game) {
+      guess(i);
+      return;
+    }
+    state.on[i] = !state.on[i];
+    const off = state.on.filter((on) => !on).length;
+    run(`${nameOf(i)} is ${state.on[i] ? "on" : "off"}${off > 1 ? `; ${off} are off` : ""}.`);
+  }
+
+  function reset() {
+    asked++; /* what still runs is not wanted */
+    state.on.fill(true);
+    drawSwitches();
+    drawResult(asItWas());
+  }
+
+  /* -- The game: one head at a time -- */
+  function level(number, clicks) {
+    state.game = { number, clicks, tried: new Set(), isOver: false };
+    state.sentence = number;
+    pickSentence.querySelector("select").selectedIndex = number;
+    drawMaps();
+    reset();
+    play.textContent = "Leave the game";
+    tell(`Sentence ${number + 1} of ${LEVELS}. A click switches off one head, and all others `
+      + "on. Without one of them the probability falls furthest. Which one?");
+  }
+
+  function leave() {
+    state.game = null;
+    play.textContent = "Play: find the head that matters";
+  }
+
+  async function guess(i) {
+    const { game } = state, old = sentences[state.sentence];
+    if (game.isOver) return;
+    game.clicks += !game.tried.has(i);
+    game.tried.add(i);
+    state.on.fill(true);
+    state.on[i] = false;
+    const isFound = game.isOver = i === old.most;
+    const { german, probability } = await run(`${nameOf(i)} is off.`);
+    const [was, now] = [old.probability, probability].map(percent);
+    const fell = was === now ? `The probability stays at ${now}`
+      : `The probability goes from ${was} to ${now}`;
+    if (!isFound) {
+      tell(`Not ${nameOf(i)}. ${fell}. Clicks: ${game.clicks}.`,
+        german === old.german ? "The translation stays the same." : `It writes: ${german}.`);
+      return;
+    }
+    const isLast = game.number + 1 === LEVELS;
+    tell(`Found: ${nameOf(i)}. ${fell}. No other head costs this sentence more.`,
+      isLast ? `Two sentences, ${game.clicks} clicks. ` + (old.most === sentences[0].most
+        ? "It is the same head." : "Each sentence needs another head most.")
+        : `Clicks: ${game.clicks}. Is it the same head in the next sentence?`);
+    if (isLast) {
+      leave();
+      drawSwitches();
+    } else says.append(button("Next sentence", () => level(game.number + 1, game.clicks)));
+  }
+
+  const play = button("Play: find the head that matters", () => {
+    if (!state.game) {
+      level(0, 0);
+      return;
+    }
+    leave();
+    reset();
+    tell("All heads are on.");
+  });
+  const pickSentence = choice("Sentence", sentences.map(({ english }) => english), 0, (i) => {
+    leave();
+    state.sentence = i;
+    drawMaps();
+    if (state.on.every(Boolean)) {
+      reset();
+      tell("Another sentence, with all heads on.");
+    } else run("Another sentence, without the same heads.");
+  });
+
+  root.append(
+    make("p", { class: "c-asks" }, `${count} heads wrote this translation. Which one can `
+      + "it not do without? Guess from the maps, then click a map: its head is off, and the "
+      + "rest translates again. A second click brings it back."),
+    make("div", { class: "c-row c-inputs" }, pickSentence,
+      button("All on", () => {
+        leave();
+        reset();
+        tell("All heads are on.");
+      }), play),
+    board,
+    make("div", { class: "c-two" }, make("span", { class: "c-hint" }, "All heads"), before,
+      make("span", { class: "c-hint" }, "Now"), after),
+    make("div", { class: "c-left" }, make("span", {}, "Probability of the first: ", number),
+      make("span", { class: "c-track", "aria-hidden": "true" }, fill, whole)),
+    says);
+  drawMaps();
+  reset();
+  tell("All heads are on. The mark on the bar stays where all heads put it.");
+}
