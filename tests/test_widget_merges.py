@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from axe import AXE, findings
 from book_files import ROOT
+from playwright.sync_api import expect
 
 from bookkit.widgets.merges import merges_control
 from transformer_lib.data import Tokenizer
@@ -26,7 +27,13 @@ def made(tokenizer):
 
 @pytest.fixture
 def control(show, made):
-    return show(made)
+    return ready(show(made))
+
+
+def ready(control):
+    """Wait until the page has read the merges."""
+    expect(control.locator(".c-merges bdi").first).to_be_visible()
+    return control
 
 
 def press(control, name):
@@ -165,7 +172,7 @@ def test_a_finger_merges_and_a_phone_has_room(browser, made):
     page = context.new_page()
     meta = "<meta name=viewport content='width=device-width'>"
     page.set_content(f"<!doctype html><html lang='en'>{meta}{made._repr_html_()}")
-    control = page.locator(".control")
+    control = ready(page.locator(".control"))
     write(control, "Donaudampfschifffahrtsgesellschaft" + 13 * "\u00df")
     control.get_by_role("button", name="Next merge").tap()
     assert says(control).startswith("Merge 1 of ")
@@ -223,7 +230,7 @@ def test_changes_are_announced(control):
 def test_axe_finds_nothing(tab, made, theme):
     page = f"<!doctype html><html lang=en data-theme={theme}><title>Merges</title>"
     tab.set_content(f"{page}<main>{made._repr_html_()}</main>")
-    press(tab, "Next merge")
+    press(ready(tab), "Next merge")
     tab.add_script_tag(path=AXE)
     assert findings(tab) == []
 
@@ -232,7 +239,7 @@ def test_it_works_from_a_file(tab, made, tmp_path):
     file = tmp_path / "merges.html"
     file.write_text(f"<!doctype html><meta charset=utf-8>{made._repr_html_()}", "utf-8")
     tab.goto(file.as_uri())
-    press(tab, "All merges")
+    press(ready(tab), "All merges")
     assert pieces(tab) == ["▁rain", "co", "ats"]
     assert tab.faults == []
 

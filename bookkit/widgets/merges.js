@@ -1,5 +1,6 @@
 /* A text as bytes, and then the known pairs, joined one after another. */
 const MOST = 60; /* characters of a text */
+const SLICE = 1000; /* merges that are read before the page may breathe */
 const GUESSES = ["1", "2", "3", "4", "5 or more"];
 
 /* The bytes of a token as text; what is not a whole character, in hexadecimal. */
@@ -34,10 +35,10 @@ function states(tokenizer, text) {
 }
 
 function draw(root, { texts, first, merges }, { make, line, slider, button, pick }) {
-  const pairs = merges.split("\n").map((pair) => pair.split(" "));
-  const names = new Set([...first, ...pairs.map((pair) => pair.join(""))]);
-  const tokenizer = new Tokenizer({ model: { merges: pairs,
-    vocab: Object.fromEntries([...names].map((name, id) => [name, id])) } });
+  const pairs = merges.split("\n");
+  const tokenizer = Object.create(Tokenizer.prototype); /* with only what cutting needs */
+  const ids = new Map(first.map((name, id) => [name, id])), ranks = new Map();
+  Object.assign(tokenizer, { ids, ranks });
   const state = { text: texts[0], step: 0, guess: undefined };
   let steps;
   const board = make("div", { class: "c-merges" });
@@ -89,6 +90,7 @@ function draw(root, { texts, first, merges }, { make, line, slider, button, pick
   }
 
   function goTo(step) {
+    if (!steps) return;
     state.step = Math.min(Math.max(step, 0), steps.length - 1);
     const input = sliding.querySelector("input");
     if (input && input.valueAsNumber !== state.step) {
@@ -97,8 +99,20 @@ function draw(root, { texts, first, merges }, { make, line, slider, button, pick
     } else show();
   }
 
+  /* Read the merges, a slice at a time. A merged pair is a token, and has the next id. */
+  function learn() {
+    for (const pair of pairs.slice(ranks.size, ranks.size + SLICE)) {
+      ranks.set(pair, ranks.size);
+      const name = pair.replace(" ", "");
+      if (!ids.has(name)) ids.set(name, ids.size);
+    }
+    if (ranks.size < pairs.length) setTimeout(learn);
+    else take(typed.querySelector("input").value);
+  }
+
   /* Take a text, if it is not too long. */
   function take(text) {
+    if (ranks.size < pairs.length) return;
     const length = [...text].length;
     refusal.textContent = length > MOST ? `That is ${length} characters, and here is room `
       + `for ${MOST}. Below is the text before. Shorten yours a little.`
@@ -136,5 +150,5 @@ function draw(root, { texts, first, merges }, { make, line, slider, button, pick
     make("div", { class: "c-row c-inputs" }, next, button("All merges", () =>
       goTo(steps.length - 1)), button("Back to bytes", () => goTo(0)), sliding),
     board, says);
-  take(texts[0]);
+  learn();
 }
