@@ -279,7 +279,7 @@ def follow(control):
 
 def test_the_first_question_is_answered_by_the_query_alone(control):
     following = control.get_by_role("button", name="Next question")
-    assert "Question 1 of 3. Where must the query point" in asked(control)
+    assert "Question 1 of 4. Where must the query point" in asked(control)
     press(control, "Key of “cat”", ["Shift+ArrowRight"] * 3)
     assert expected(key=(*KEY[:2], (2.5, 0.0)))[1][2] > 0.9
     assert says(control) == "A key has moved. “Reset” puts it back."
@@ -304,7 +304,7 @@ def test_the_second_question_has_two_answers(control):
     press(control, "Query", ["ArrowUp"])
     assert says(control) == "The query has moved. “Reset” puts it back."
     press(control, "Query", ["ArrowDown"])
-    assert "Question 2 of 3. Leave the query alone" in asked(control)
+    assert "Question 2 of 4. Leave the query alone" in asked(control)
     control.get_by_label("hide “cat”").check()
     assert says(control).startswith("✓ “red” gets 73\xa0%. A hidden word gets 0\xa0%")
     _, (the, red, _), _ = expected()
@@ -324,12 +324,12 @@ def test_the_third_question_draws_a_ring_for_the_blend(control):
         control.get_by_label("query × 4").check()
         control.get_by_label("hide “cat”").check()
         control.get_by_label("hide “cat”").uncheck()
-        if "1 of 3" in asked(control):
+        if "1 of 4" in asked(control):
             follow(control)
         else:
             press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
             follow(control)
-    assert "Question 3 of 3. Bring the blend into the ring" in asked(control)
+    assert "Question 3 of 4. Bring the blend into the ring" in asked(control)
     ring = control.locator(".c-ring")
     assert [ring.get_attribute(name) for name in ("cx", "cy")] == ["180", "120"]
     assert says(control) == "The blend is at (0.49, 1.33)."
@@ -342,9 +342,48 @@ def test_the_third_question_draws_a_ring_for_the_blend(control):
     assert says(control).endswith("the blend moves, and no weight changes.")
     assert shown(control)[1].equal(before)
     follow(control)
-    assert asked(control) == "That was all. Pull what you like."
-    assert says(control) == ""
     assert control.locator(".c-ring").count() == 0
+
+
+def test_the_fourth_question_is_about_the_length_of_the_query(control):
+    control.get_by_label("query × 4").check()
+    follow(control)
+    control.get_by_label("hide “cat”").check()
+    follow(control)
+    press(control, "Query", ["Shift+ArrowUp", *["ArrowUp"] * 4])
+    follow(control)
+    assert "Question 4 of 4. Pull nothing. Which tick" in asked(control)
+    assert says(control) == "“cat” gets 67\xa0%, “red” 24\xa0%."
+    control.get_by_label("query × 4").check()
+    assert says(control) == "“cat” gets 98\xa0%, “red” 2\xa0%."
+    control.get_by_label("divide by √2").check()  # both are not one alone
+    assert says(control) == "“cat” gets 94\xa0%, “red” 6\xa0%."
+    control.get_by_label("query × 4").uncheck()
+    assert says(control).startswith("✓ “query × 4” gives “cat” 98\xa0%: every gap")
+    assert "“divide by √2” gives it 58\xa0%" in says(control)
+    assert says(control).endswith("That was the last question. Pull what you like.")
+    assert not control.get_by_role("button", name="Next question").is_visible()
+
+
+def note(control):
+    return control.locator(".c-note").inner_text()
+
+
+def test_a_pull_of_a_value_or_of_the_blend_is_answered(control, tab):
+    assert note(control) == ""
+    press(control, "Value of “red”", ["ArrowUp"])
+    assert note(control) == "A value changes no weight, only the blend."
+    assert note(control) in control.get_by_role("status").inner_text()
+    press(control, "Query", ["ArrowUp"])
+    assert note(control) == ""
+    control.get_by_role("button", name="Reset").click()
+    blend = expected()[2].tolist()
+    tab.mouse.click(*place(control, "Value of “red”", (blend[0] + 0.1, blend[1])))
+    assert note(control).startswith("The blend cannot be pulled: it follows from")
+    check(control)
+    control.get_by_role("button", name="Reset").click()
+    tab.mouse.click(*place(control, "Value of “red”", (2.5, 2.5)))  # nothing is there
+    assert note(control) == ""
 
 
 # -- Everybody -------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 /* A query, three keys and three values: arrows to pull. Scores, weights and the blend
    follow. */
 const UNIT = 60, LEFT = -2, RIGHT = 4, BOTTOM = -1, TOP = 3; /* of both planes */
-const STEP = 0.1, LONG_STEP = 0.5, THICKNESS = 9, RIM = 7;
+const STEP = 0.1, LONG_STEP = 0.5, THICKNESS = 9, RIM = 7, REACH = 20;
 const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
 /* Scores, weights and the blend. `hidden` is the number of a word, or -1. */
@@ -27,6 +27,7 @@ const at = ([x, y]) => [(x - LEFT) * UNIT, (TOP - y) * UNIT];
    gets what attention computes, and returns the answer or nothing. */
 function questionsFor(words, start) {
   const [, second, third] = words.map((word) => `“${word}”`);
+  const seen = {}; /* the weight of the third word under each tick alone */
   const middle = [0, 1].map((i) => (start.value[1][i] + start.value[2][i]) / 2);
   return [{
     text: `Where must the query point so that ${third} gets at least ${percent(0.9)}?`,
@@ -60,8 +61,22 @@ function questionsFor(words, start) {
     reached({ weights, blend }) {
       if (Math.hypot(blend[0] - middle[0], blend[1] - middle[1]) > 0.15) return "";
       return `The blend adds ${percent(weights[1])} of the value of ${second} to `
-        + `${percent(weights[2])} of that of ${third}. Now pull a value: the blend `
-        + "moves, and no weight changes.";
+        + `${percent(weights[2])} of that of ${third}. Now you may pull a value: the `
+        + "blend moves, and no weight changes.";
+    },
+  }, {
+    text: "Pull nothing. Which tick makes the weights sharper, and which one more equal? "
+      + "Guess, then try “query × 4” alone and “divide by √2” alone.",
+    fixed: ["query", "key"],
+    far: ({ weights }) => `${third} gets ${percent(weights[2])}, ${second} `
+      + `${percent(weights[1])}.`,
+    reached({ weights }, { scale, root, hidden }) {
+      const alone = hidden < 0 && (scale > 1) !== (root > 1);
+      if (alone) seen[scale > 1 ? "longer" : "divided"] = percent(weights[2]);
+      if (!seen.longer || !seen.divided) return "";
+      return `“query × 4” gives ${third} ${seen.longer}: every gap between two scores is 4 `
+        + `times as large. “divide by √2” gives it ${seen.divided}: smaller gaps, more `
+        + "equal weights.";
     },
   }];
 }
@@ -138,7 +153,7 @@ function draw(root, { words, axes, start }, kit) {
   const left = plane(`The query of ${quoted[0]}, and the keys`, axes.slice(0, 2), kit);
   const right = plane("The values, and their blend", axes.slice(2), kit);
   const asks = make("p", { class: "c-asks", tabindex: -1 });
-  const answers = make("span");
+  const answers = make("span"), note = make("div", { class: "c-note" });
   const table = make("table", { class: "c-bars", "aria-label": "Scores and weights" });
   const status = make("p", { class: "c-unseen", role: "status" });
   const next = button("Next question", () => {
@@ -147,16 +162,32 @@ function draw(root, { words, axes, start }, kit) {
     asks.focus(); /* the button is gone */
   });
 
-  const both = { moved: update, released: tell };
+  /* Say something about what has just been pulled, until something else is. */
+  const pulled = (text) => () => { note.textContent = text; update(); };
+  const both = { moved: pulled(""), released: tell };
+  const only = { moved: pulled("A value changes no weight, only the blend."),
+    released: tell };
   const tips = [
     ...words.map((_, i) => [left, handle(`Key of ${quoted[i]}`, axes.slice(0, 2), "word",
       points.key[i], both, kit)]),
     [left, handle(`Query of ${quoted[0]}`, axes.slice(0, 2), "query", points.query, both,
       kit)],
     ...words.map((_, i) => [right, handle(`Value of ${quoted[i]}`, axes.slice(2), "word",
-      points.value[i], both, kit)]),
+      points.value[i], only, kit)]),
   ];
   tips.forEach(([{ handles }, { element }]) => handles.append(element));
+
+  right.figure.append(note);
+  right.svg.addEventListener("pointerdown", (event) => {
+    if (event.target.closest(".c-tip")) return;
+    const box = right.svg.getBoundingClientRect(), [x, y] = at(attend(points, state).blend);
+    const unit = box.width / (RIGHT - LEFT) / UNIT;
+    const far = Math.hypot(event.clientX - box.left - x * unit,
+      event.clientY - box.top - y * unit);
+    if (far > REACH) return;
+    note.textContent = "The blend cannot be pulled: it follows from the weights and the "
+      + "values.";
+  });
 
   /* An arrow from one point to another, with a name beside its tip. It ends at the rim of
      a handle, if it has one. */
@@ -226,7 +257,7 @@ function draw(root, { words, axes, start }, kit) {
       ...(state.scale > 1 ? [arrow(points.query, long, "query c-further", 2)] : []),
       arrow(zero, points.query, "query", 2.5, "query"));
     const corners = points.value.map((tip) => at(tip).join(" "));
-    const ring = questions[state.question]?.ring;
+    const { ring } = questions[state.question];
     const ends = [zero]; /* tip to tail */
     weights.forEach((weight, i) => ends.push(ends[i].map((number, axis) =>
       number + weight * points.value[i][axis])));
@@ -258,22 +289,21 @@ function draw(root, { words, axes, start }, kit) {
   /* Say how far the reader is with the question. */
   function answer(found) {
     const question = questions[state.question];
-    if (!question) {
-      asks.textContent = "That was all. Pull what you like.";
-      answers.textContent = "";
-    } else {
-      const moved = question.fixed.find((name) => !same(points[name], start[name]));
-      const reached = !moved && question.reached(found, state);
-      if (reached) question.answer = `✓ ${reached}`;
-      asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
-        + `${questions.length}.`), ` ${question.text}`);
-      const late = moved && question.answer; /* then the reader may go on playing */
-      answers.textContent = reached || late ? question.answer : moved
-        ? `${moved === "query" ? "The" : "A"} ${moved} has moved. “Reset” puts it back.`
-        : question.far(found);
-      answers.className = reached || late ? "c-reached" : "";
+    const last = state.question === questions.length - 1;
+    const moved = question.fixed.find((name) => !same(points[name], start[name]));
+    const reached = !moved && question.reached(found, state);
+    if (reached) {
+      question.answer = `✓ ${reached}`
+        + (last ? " That was the last question. Pull what you like." : "");
     }
-    next.hidden = !question?.answer;
+    asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
+      + `${questions.length}.`), ` ${question.text}`);
+    const late = moved && question.answer; /* then the reader may go on playing */
+    answers.textContent = reached || late ? question.answer : moved
+      ? `${moved === "query" ? "The" : "A"} ${moved} has moved. “Reset” puts it back.`
+      : question.far(found);
+    answers.className = reached || late ? "c-reached" : "";
+    next.hidden = last || !question.answer;
   }
 
   /* Tell a screen reader what came out, when the reader has let go. */
@@ -281,11 +311,15 @@ function draw(root, { words, axes, start }, kit) {
     const { weights, blend } = update();
     const shares = words.map((word, i) => `${word} ${percent(weights[i])}`).join(", ");
     status.textContent = `Weights: ${shares}. Blend: ${axes[2]} ${short(blend[0])}, `
-      + `${axes[3]} ${short(blend[1])}. ${answers.textContent}`;
+      + `${axes[3]} ${short(blend[1])}. ${answers.textContent} ${note.textContent}`.trim();
   }
 
   function set(name, on, off) {
-    return (ticked) => { state[name] = ticked ? on : off; tell(); };
+    return (ticked) => {
+      state[name] = ticked ? on : off;
+      note.textContent = "";
+      tell();
+    };
   }
   const ticks = [tick("query × 4", false, set("scale", 4, 1)),
     tick("divide by √2", false, set("root", Math.sqrt(2), 1)),
@@ -298,6 +332,7 @@ function draw(root, { words, axes, start }, kit) {
     points.query.splice(0, 2, ...start.query);
     Object.assign(state, { scale: 1, root: 1, hidden: -1 });
     for (const label of ticks) label.querySelector("input").checked = false;
+    note.textContent = "";
     tell();
   }
 

@@ -17,7 +17,7 @@ def arrows_control(
 ) -> Control:
     """Draw the query of the first word, and keys and values of all, as arrows to pull.
 
-    The control asks three questions, one after another. The second and the third word
+    The control asks four questions, one after another. The second and the third word
     play the parts of "red" and "cat" in them.
 
     Args:
