@@ -44,7 +44,7 @@ function draw(root, { texts, first, merges }, { make, line, slider, button, pick
   const board = make("div", { class: "c-merges" });
   const says = make("output", { class: "c-says" });
   const refusal = make("p", { class: "c-wrong", role: "alert" });
-  const sliding = make("div"), guessing = make("div");
+  const sliding = make("div"), guessing = make("div", { class: "c-guess" });
   const tell = (...lines) =>
     says.replaceChildren(...lines.map((text) => make("span", {}, text)));
 
