@@ -212,6 +212,62 @@ def test_a_check_needs_no_chapter():
     assert done.returncode == 0, done.stderr
 
 
+# -- What readers tried ----------------------------------------------------------------
+
+
+def wrong(name, answer):
+    found = [each for each, _ in load(name).wrongs if each.__name__ == answer]
+    assert len(found) == 1
+    return check(name, found[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("masks-3", "true_means_hide", "True and False are exchanged"),
+        ("masks-4", "true_means_hidden", "True and False are exchanged"),
+        ("masks-5", "true_is_hidden", "True and False are exchanged"),
+        ("attention-4", "true_means_hidden", "True and False are exchanged"),
+        ("masks-4", "one_too_many", "Count the open keys"),
+        ("masks-5", "a_large_number", "with any finite scores"),
+        ("masks-5", "average_of_nothing", "with any finite scores"),
+        ("masks-5", "no_second_fill", "what is 0/0?"),
+        ("attention-4", "root_of_the_length", "Of which size do you take the root?"),
+        ("attention-4", "root_of_the_values", "Of which size do you take the root?"),
+        ("attention-4", "keys_turned_round", "The larger the score"),
+        ("attention-4", "plain_average", "The larger the score"),
+        ("attention-4", "asks_whether_a_tensor_is_true", "needs a single True or"),
+        ("attention-3", "a_pair_taken_away", "return a pair: the values and their ind"),
+        ("masks-4", "without_the_axis", "Two shapes do not fit together"),
+    ],
+)
+def test_the_message_names_the_mistake(name, answer, says):
+    assert says in wrong(name, answer).says
+
+
+@pytest.mark.parametrize("exercise", [e for e in ALL if isinstance(e, Build)],
+                         ids=lambda each: each.name)  # fmt: skip
+def test_only_a_reversed_answer_is_called_reversed(exercise):
+    reversed_ones = {"true_means_hide", "true_means_hidden", "true_is_hidden"}
+    for answer, _ in exercise.wrongs:
+        fault = climb(exercise, answer).fault
+        if fault.says.startswith("True and False"):
+            assert answer.__name__ in reversed_ones
+
+
+def test_the_sentence_that_is_wrong_is_shown():
+    report = wrong("masks-4", "one_too_many")
+    assert report.picture.caption.startswith("Your result at [1, 0]")
+    assert report.picture.at == (0, 1)
+
+
+def test_the_options_of_a_choice_have_letters_because_numbers_may_be_answers():
+    assert "  b: the padding of sentence 2\n" in repr(check("masks-1"))
+    assert check("masks-1", "b").passed
+    with pytest.raises(ValueError, match=r"a \(the padding of sentence 4\).*got 4"):
+        check("masks-1", 4)
+
+
 # -- The engine ------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """The mask that readers paint, in a browser; its probabilities are those of PyTorch."""
 
 import random
+import re
 
 import pytest
 import torch
@@ -180,12 +181,42 @@ def test_a_click_flips_a_cell_and_says_what_moved(control):
     cell(control, 2, 3).click()
     assert mask_on_the_page(control)[2, 3]
     first, second = says(control).splitlines()
-    assert first == "Row Katze now sees liest."
+    assert first == "✓ Row Katze now sees liest, the very word that it must say."
     assert second.startswith("“liest”, row Katze: < 1 % → ")
     cell(control, 2, 3).click()
     assert torch.equal(mask_on_the_page(control), triangle())
     cell(control, 0, 4).click()
-    assert "No bar moves" in says(control)
+    first, second = says(control).splitlines()
+    assert first == "Row BOS now sees ein, but it must say die."
+    assert "No bar moves" in second
+
+
+def test_a_finished_mask_has_the_leak_but_no_tick(control):
+    control.get_by_role("button", name="one leak").click()
+    assert says(control).startswith("Row Katze now sees liest, the very word")
+
+
+def test_of_many_bars_the_two_that_move_most_are_named(control):
+    before = bars(control)
+    control.get_by_role("button", name="all open").click()
+    change = (bars(control) - before).abs()
+    first, second = says(control).splitlines()
+    assert first == "21 cells changed."
+    best = [SAYS[t] for t in change.argsort(descending=True)[:2]]
+    assert re.findall("“(.*?)”", second) == best
+    assert second.endswith(f"{(change >= 0.02).sum() - 2} more bars move.")
+
+
+def test_the_models_differ_for_a_reason_that_the_page_gives(control):
+    assert "EOS is in no column, so the model cannot copy it" in says(control)
+    control.get_by_label(MASKED).check()
+    assert "It had to predict every word from the words so far." in says(control)
+    control.get_by_role("button", name="all open").click()
+    assert "it never learned to use it: an open future only confuses it" in says(
+        control
+    )
+    control.get_by_label(PEEKING).check()
+    assert "so it never had to predict one." in says(control)
 
 
 def test_the_mouse_paints_all_cells_of_a_stroke_with_one_value(control, tab):
@@ -199,6 +230,21 @@ def test_the_mouse_paints_all_cells_of_a_stroke_with_one_value(control, tab):
     assert torch.equal(mask_on_the_page(control), expected)
     cell(control, 1, 6).press(" ")  # keys work after a stroke
     assert not mask_on_the_page(control)[1, 6]
+
+
+def test_a_stroke_is_compared_with_what_was_there_before_it(control, tab):
+    control.get_by_label(MASKED).check()
+    before = percents(control)
+    start, end = middle(cell(control, 0, 1)), middle(cell(control, 0, 6))
+    tab.mouse.move(*start)
+    tab.mouse.down()
+    tab.mouse.move(*end, steps=30)
+    tab.mouse.move(end[0] + 2, end[1])  # within the last cell
+    tab.mouse.up()
+    first, second, *more = says(control).splitlines()
+    assert first == "6 cells changed."
+    assert f"“die”, row BOS: {before[0]} → {percents(control)[0]}." in second
+    assert "Other rows read it in the next layer, so their bars also move." in more[1]
 
 
 def test_a_stroke_back_to_its_first_cell_leaves_it_painted(control, tab):
@@ -260,8 +306,9 @@ def test_the_game_is_won_by_finding_the_three_leaks(control):
     assert percents(control) == ["?"] * SIZE
     cell(control, 0, 3).click()
     assert says(control).startswith("Not this one: row BOS must say “die”, not")
+    assert control.get_by_role("button", name="Go to level 3").is_visible()
     cell(control, 1, 0).click()
-    assert says(control) == "That cell is not in the future."
+    assert says(control).startswith("That cell is not in the future.")
     cell(control, 3, 4).click()
     assert says(control).startswith("Found. With this cell open, “ein” had 9")
     control.get_by_role("button", name="Next level").click()
@@ -274,9 +321,22 @@ def test_the_game_is_won_by_finding_the_three_leaks(control):
     shares = bars(control)
     assert shares.argmin() == 2
     cell(control, 2, 3).click()
-    assert says(control).endswith("You found three leaks with 5 clicks.")
+    assert says(control).endswith("Leaks found: 3. Clicks: 5.")
     assert torch.equal(mask_on_the_page(control), triangle())
     assert bars(control)[2] > 0.8
+
+
+def test_the_third_level_needs_no_other(control, tokenizer):
+    control.get_by_role("button", name="Play").click()
+    control.get_by_role("button", name="Go to level 3").click()
+    assert control.get_by_label(MASKED).is_checked()
+    assert says(control).startswith("Level 3 of 3.")
+    control.get_by_role("button", name="one leak").click()  # the same mask
+    agrees(control, MASKED, tokenizer)
+    control.get_by_role("button", name="Play").click()
+    control.get_by_role("button", name="Go to level 3").click()
+    cell(control, 2, 3).click()
+    assert says(control).endswith("Leaks found: 1. Clicks: 1.")
 
 
 def test_whatever_else_is_pressed_leaves_the_game(control, tokenizer):

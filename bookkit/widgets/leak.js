@@ -1,6 +1,7 @@
 /* The decoder's mask as cells to paint. Beside each row stands the probability that a
    trained model gives to the true next word under this mask. */
 const MOVED = 0.02; /* a bar that moves by less is not named */
+const NAMED = 2; /* as many bars are named, those that move most */
 
 /* Attention behind a mask: the keys that a row may not see are left out. A row without
    keys gives zeros. */
@@ -33,6 +34,8 @@ function* prepare({ config, ...weights }, src, tokens) {
 
 const TRAINED = ["while it could peek", "with the causal mask"];
 const PEEKING = 0, MASKED = 1;
+const WHY = ["It could copy the next word from the future, so it never had to predict one.",
+  "It had to predict every word from the words so far."];
 
 const table = (size, value) => Array.from({ length: size }, (_, t) =>
   Array.from({ length: size }, (_, s) => value(t, s)));
@@ -113,40 +116,69 @@ function draw(root, data, { make, button, pick, paint }) {
   }
 
   /* -- What follows from a change, in words -- */
-  function show(because = "") {
-    const before = shown;
+  function show(lines = [], before = shown, changedRows) {
     const probabilities = modelOf(state.model)(state.mask);
     shown = { mask: state.mask, probabilities };
     drawMask();
     drawBars(probabilities);
-    if (state.game) return;
-    const empty = reads.filter((_, t) => !state.mask[t].some(Boolean));
-    const rows = probabilities.map((_, t) => t).filter((t) => before
-      && Math.abs(probabilities[t] - before.probabilities[t]) >= MOVED);
-    const lines = [because, ...rows.map((t) => `“${words[t + 1]}”, row ${reads[t]}: `
-      + `${percent(before.probabilities[t])} → ${percent(probabilities[t])}.`)];
-    if (!because) return;
-    if (!rows.length) lines.push("No bar moves by 2 points or more.");
-    if (empty.length) {
-      lines.push(`Nothing to look at, and zeros from self-attention: ${empty.join(", ")}.`);
+    if (state.game || !lines.length) return;
+    const change = (t) => probabilities[t] - before.probabilities[t];
+    const rows = probabilities.map((_, t) => t)
+      .filter((t) => before && Math.abs(change(t)) >= MOVED)
+      .sort((one, other) => Math.abs(change(other)) - Math.abs(change(one)));
+    const moves = rows.slice(0, NAMED).map((t) => `“${words[t + 1]}”, row ${reads[t]}: `
+      + `${percent(before.probabilities[t])} → ${percent(probabilities[t])}.`);
+    const more = rows.length - moves.length;
+    if (more > 0) moves.push(more > 1 ? `${more} more bars move.` : "One more bar moves.");
+    const all = [...lines, moves.join(" ") || "No bar moves by 2 points or more."];
+    const opened = (row, t) => row.some((open, s) => open && s > t && !before.mask[t][s]);
+    if (state.model === MASKED && rows.length && change(rows[0]) < 0
+      && state.mask.some(opened)) {
+      all.push("This model learned without the future, so it never learned to use it: "
+        + "an open future only confuses it.");
     }
-    tell(lines);
+    if (changedRows && rows.some((t) => !changedRows.has(t))) {
+      const [what, it] = changedRows.size > 1 ? ["The changed rows have new vectors", "them"]
+        : [`Row ${reads[[...changedRows][0]]} has a new vector`, "it"];
+      all.push(`${what}. Other rows read ${it} in the next layer, so their bars also move.`);
+    }
+    const empty = reads.filter((_, t) => !state.mask[t].some(Boolean));
+    if (empty.length) {
+      all.push(`Nothing to look at, and zeros from self-attention: ${empty.join(", ")}.`);
+    }
+    tell(all);
   }
 
   const tell = (lines) =>
     says.replaceChildren(...lines.map((line) => make("span", {}, line)));
 
-  function changed(mask) {
+  /* The mask and the probabilities on the page, also if no model is ready yet. */
+  function current() {
+    if (!shown) show();
+    return shown;
+  }
+
+  /* `before` is what was on the page when the change began. */
+  function changed(mask, before = current(), mark = "") {
     const cells = mask.flatMap((row, t) => row.flatMap((open, s) =>
-      open === state.mask[t][s] ? [] : [[t, s, open]]));
+      open === before.mask[t][s] ? [] : [[t, s, open]]));
     state.mask = mask;
     if (!cells.length) {
+      show();
       tell(["Nothing changes: this is the mask that you see."]);
       return;
     }
-    const [[t, s, open]] = cells;
-    show(cells.length > 1 ? `${cells.length} cells changed.`
-      : `Row ${reads[t]} ${open ? "now sees" : "no longer sees"} ${reads[s]}.`);
+    const first = cells.length > 1 ? `${cells.length} cells changed.` : one(...cells[0]);
+    show([mark + first], before, new Set(cells.map(([t]) => t)));
+  }
+
+  /* What a change of one cell means for its row. */
+  function one(t, s, open) {
+    if (!open) return `Row ${reads[t]} no longer sees ${reads[s]}.`;
+    const sees = `Row ${reads[t]} now sees ${reads[s]}`;
+    if (s <= t) return `${sees}.`;
+    return s === t + 1 ? `${sees}, the very word that it must say.`
+      : `${sees}, but it must say ${words[t + 1]}.`;
   }
 
   const withCell = (mask, t, s, open) => mask.with(t, mask[t].with(s, open));
@@ -156,7 +188,10 @@ function draw(root, data, { make, button, pick, paint }) {
     if (detail && stroke?.moved) return; /* painted already; keys have no detail */
     focusOn(t, s);
     if (state.game) guess(t, s);
-    else changed(withCell(state.mask, t, s, !state.mask[t][s]));
+    else {
+      const mark = t === asked && s === t + 1 && !state.mask[t][s] ? "✓ " : "";
+      changed(withCell(state.mask, t, s, !state.mask[t][s]), current(), mark);
+    }
   }
 
   function focusOn(t, s) {
@@ -185,14 +220,17 @@ function draw(root, data, { make, button, pick, paint }) {
   };
   grid.addEventListener("pointerdown", (event) => {
     const from = !state.game && event.button === 0 && cellAt(event);
-    stroke = from && { from, to: !state.mask[from[0]][from[1]], moved: false };
+    stroke = from && { from, to: !state.mask[from[0]][from[1]], before: current() };
   });
   grid.addEventListener("pointermove", (event) => {
     if (!stroke || !event.buttons) return;
     const cell = cellAt(event), [t, s] = stroke.from;
     if (!cell || (!stroke.moved && cell[0] === t && cell[1] === s)) return;
+    const painted = stroke.moved && state.mask[cell[0]][cell[1]] === stroke.to;
     stroke.moved = true;
-    changed(withCell(withCell(state.mask, t, s, stroke.to), ...cell, stroke.to));
+    if (painted) return;
+    changed(withCell(withCell(state.mask, t, s, stroke.to), ...cell, stroke.to),
+      stroke.before);
   });
   grid.addEventListener("dragstart", (event) => event.preventDefault());
 
@@ -209,15 +247,24 @@ function draw(root, data, { make, button, pick, paint }) {
         + "it does not help the model: it confuses it. Click it." },
   ];
 
-  function level(number, guesses) {
-    const game = { ...LEVELS[number], number, guesses };
+  function level(number, guesses = 0, found = 0) {
+    const game = { ...LEVELS[number], number, guesses, found };
     Object.assign(state, { game, model: game.model });
     state.mask = table(size, (t, s) => causal(t, s)
       || game.open.some(([row, column]) => row === t && column === s));
     modelPick.querySelectorAll("input")[game.model].checked = true;
     show();
     tell([`Level ${number + 1} of ${LEVELS.length}. ${game.task}`]);
+    offerLevels();
     playButton.textContent = "Leave the game";
+  }
+
+  function offerLevels() {
+    const { number, guesses, found } = state.game;
+    LEVELS.forEach((_, i) => {
+      if (i <= number) return;
+      says.append(button(`Go to level ${i + 1}`, () => level(i, guesses, found)));
+    });
   }
 
   function leave() {
@@ -227,11 +274,12 @@ function draw(root, data, { make, button, pick, paint }) {
 
   function guess(t, s) {
     const { leak, number } = state.game, before = shown.probabilities[t];
-    const guesses = ++state.game.guesses;
+    const guesses = ++state.game.guesses, found = state.game.found + 1;
     if (t !== leak[0] || s !== leak[1]) {
       tell([s <= t ? "That cell is not in the future."
         : `Not this one: row ${reads[t]} must say “${words[t + 1]}”`
           + (s === t + 1 ? ", and this cell is hidden." : `, not “${reads[s]}”.`)]);
+      offerLevels();
       return;
     }
     leave();
@@ -240,23 +288,23 @@ function draw(root, data, { make, button, pick, paint }) {
     tell([`Found. With this cell open, “${words[t + 1]}” had ${percent(before)}. `
       + `Now the cell is hidden, and it has ${percent(shown.probabilities[t])}.`]);
     says.append(number + 1 < LEVELS.length
-      ? button("Next level", () => level(number + 1, guesses))
-      : make("span", {}, `You found three leaks with ${guesses} clicks.`));
+      ? button("Next level", () => level(number + 1, guesses, found))
+      : make("span", {}, `Leaks found: ${found}. Clicks: ${guesses}.`));
   }
 
   const modelPick = pick("The model was trained", TRAINED, state.model, (model) => {
     leave();
     state.model = model;
-    show(`The other model: trained ${TRAINED[model]}.`);
+    show([`This model was trained ${TRAINED[model]}. ${WHY[model]}`]);
   });
   const playButton = button("Play: find the leak", () => {
     if (!state.game) {
-      level(0, 0);
+      level(0);
       return;
     }
     leave();
     state.mask = table(size, causal);
-    show("The causal mask again.");
+    show(["The causal mask again."]);
   });
   const legend = [["may_attend", "may attend"], ["hidden", "hidden"]].map(
     ([name, text]) => make("span", {}, paint(make("i"), colours[name]), text));
@@ -276,6 +324,8 @@ function draw(root, data, { make, button, pick, paint }) {
       make("span", {}, "rows ask, columns are asked")),
     says);
   drawMask();
-  tell(["Each bar is the probability that the model gives to the true next word."]);
+  tell(["Each bar is the probability that the model gives to the true next word. BOS marks "
+    + "the beginning of a sentence, and EOS its end.",
+  "EOS is in no column, so the model cannot copy it, and has learned to predict it."]);
   setTimeout(prepareAll);
 }

@@ -6,7 +6,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from transformer_lib.exercises import Break, Build, Fault, Idea, Predict, numbers, table
+from transformer_lib.exercises import (
+    Break,
+    Build,
+    Fault,
+    Idea,
+    Predict,
+    numbers,
+    same,
+    table,
+)
 
 INFINITY = float("inf")
 
@@ -179,6 +188,12 @@ def plain(scores):
     return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
 
 
+@SOFTMAX.wrong("runs")
+def a_pair_taken_away(scores):
+    powers = (scores - scores.max(dim=-1, keepdim=True)).exp()
+    return powers / powers.sum(dim=-1, keepdim=True)
+
+
 @SOFTMAX.wrong("rows")
 def one_maximum_for_all(scores):
     powers = (scores - scores.max()).exp()
@@ -298,6 +313,7 @@ key. Use your own steps, not a function of torch or of the library that does it 
             "Each value here is one-hot, so your result shows the weights. The larger"
             " the score, the larger the weight.",
             [three_words(d_k=1), three_words(d_k=1, t=2, s=4, seed=3)],
+            compare=lambda run, case: scores_match(run, case),
         ),
         Idea(
             "root",
@@ -385,6 +401,26 @@ key. Use your own steps, not a function of torch or of the library that does it 
 acts on the scores, before the softmax, because a hidden key must not be in the
 total.""",
 )
+
+
+def scores_match(run, case):
+    """Compare; if the scores differ by one factor alone, ask about the root."""
+    try:
+        same(run, case)
+    except Fault as fault:
+        if fault.at is None:
+            raise
+        own, right = (
+            logs - logs.mean(dim=-1, keepdim=True)
+            for logs in (fault.result.log(), run.solution(case)[0].log())
+        )
+        factor = (own * right).sum() / right.square().sum()
+        if factor > 0.01 and torch.allclose(own, factor * right):
+            fault.says = (
+                "Your scores differ from query times key by one and the same factor. "
+                "Of which size do you take the root?"
+            )
+        raise
 
 
 @ATTEND.right
@@ -522,6 +558,11 @@ def zeros_without_a_mask(query, key, value, mask=None):
     if mask is None:
         mask = torch.zeros(key.size(-2), dtype=torch.bool)
     return steps(query, key, value, mask).nan_to_num(0.0)
+
+
+@ATTEND.wrong("mask", "influence", "open", "heads")
+def asks_whether_a_tensor_is_true(query, key, value, mask=None):
+    return steps(query, key, value, mask if mask else None)
 
 
 @ATTEND.wrong("runs")

@@ -52,7 +52,7 @@ def check(name: str, answer: object = NOTHING) -> Report | Question:
     Args:
         name: Of the exercise, such as ``masks-4``.
         answer: For *Build* the function, or anything that can be called like it; for
-            *Predict* the text of the choice or its number, a number, or a shape; for
+            *Predict* the text of the choice or its letter, a number, or a shape; for
             *Break* the letters of the checks that fail. Without an answer, a *Predict*
             or *Break* asks, and a *Build* lists its tests.
 

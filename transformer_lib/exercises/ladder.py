@@ -11,6 +11,16 @@ from torch import Tensor
 from transformer_lib.exercises import limits
 from transformer_lib.exercises.exercise import Build, Case, Fault, Idea, Stopped, same
 
+# What an error of torch means, by a part of its text.
+PLAIN = {
+    "return_types": "With `dim`, functions such as `max`, `min` and `sort` return a "
+    "pair: the values and their indices.",
+    "value of Tensor with more than one value": "An `if` needs a single True or False, "
+    "and this tensor holds several.",
+    "must match the size of tensor": "Two shapes do not fit together: write them below "
+    "each other, aligned at the right.",
+}
+
 
 class Run:
     """Calls an answer, and the solution to compare it with.
@@ -98,6 +108,7 @@ class Run:
         except (Exception, SystemExit) as error:
             text = (str(error).strip().splitlines() or [""])[0]
             says = f"It raises {type(error).__name__}{text and ': '}{text}"
+            says += next((f" {why}" for part, why in PLAIN.items() if part in text), "")
             raise Fault(says, case, trace=own_lines(error)) from None
 
 
@@ -175,6 +186,41 @@ def keeps_dtype(run: Run) -> None:
                 raise Fault(says, example)
 
 
+EXCHANGED = "True and False are exchanged. What does True mean here?"
+
+
+def exchanged(run: Run, case: Case) -> bool:
+    """Whether the answer is right with True and False exchanged in a mask.
+
+    The example decides, because a small case may be ambiguous; only if it has no mask,
+    the case does.
+    """
+    example = run.build.example
+    for given in (example, case):
+        masks = [name for name, value in given.items() if is_boolean(value)]
+        solution = run.solution(given)
+        try:
+            if masks:
+                turned = given | {name: ~given[name] for name in masks}
+                return all(map(agrees, run(turned), solution))
+            if all(map(is_boolean, solution)):
+                results = [result.bool() for result in run(given)]
+                return all(map(agrees, results, [~mask for mask in solution]))
+        except Fault:
+            return False
+    return False
+
+
+def is_boolean(value: object) -> bool:
+    return isinstance(value, Tensor) and value.dtype == torch.bool
+
+
+def agrees(result: object, expected: object) -> bool:
+    if not (isinstance(result, Tensor) and isinstance(expected, Tensor)):
+        return False
+    return torch.allclose(result.to(expected), expected, 1e-5, 1e-7)
+
+
 def is_finite(run: Run) -> None:
     """The numbers are finite."""
     example = run.build.example
@@ -182,6 +228,7 @@ def is_finite(run: Run) -> None:
         if not (finite := result.isfinite()).all():
             at = tuple((~finite).nonzero()[0].tolist())
             says = f"{name} must be finite, and holds {result[at].item()}."
+            says = EXCHANGED if exchanged(run, example) else says
             raise Fault(says, example, result, at)
 
 
@@ -324,6 +371,8 @@ def try_idea(run: Run, idea: Idea) -> None:
         try:
             idea.compare(run, case)
         except Fault as fault:
+            if not isinstance(fault, Stopped) and exchanged(run, case):
+                fault.says = EXCHANGED
             fault.says = fault.says or idea.hint
             fault.case = fault.case if fault.case is not None else case
             raise

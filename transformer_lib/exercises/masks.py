@@ -5,7 +5,16 @@ import itertools
 import torch
 from torch import nn
 
-from transformer_lib.exercises import Break, Build, Fault, Idea, Predict, numbers, table
+from transformer_lib.exercises import (
+    Break,
+    Build,
+    Fault,
+    Idea,
+    Predict,
+    numbers,
+    same,
+    table,
+)
 
 # -- A mask without its axes -----------------------------------------------------------
 
@@ -362,8 +371,10 @@ every query.""",
 
 def count_open(run, case):
     (mask,), (expected,) = run(case), run.solution(case)
-    if not torch.equal(mask.bool().sum(), expected.sum()):
-        raise Fault("", case, mask)
+    wrong = mask.bool().sum(dim=-1) != expected.sum(dim=-1)
+    differs = wrong[..., None] & (mask.bool() != expected)
+    if wrong.any():
+        raise Fault("", case, mask, tuple(differs.nonzero()[0].tolist()))
 
 
 @LENGTHS.right
@@ -507,6 +518,7 @@ may attend to nothing gets zeros.""",
             "A row that may attend to nothing gets zeros.",
             "What is the total of such a row, and what is 0/0?",
             [weigh([3], mask=[[0]]), weigh([0, 1], [2, 3], mask=[[0, 0], [1, 0]])],
+            compare=lambda run, case: empty_is_zero(run, case),
         ),
         Idea(
             "backward",
@@ -550,6 +562,21 @@ def hidden_is_zero(run, case):
     wrong = (weights != 0) & ~case["mask"]
     if wrong.any():
         raise Fault("", case, weights, tuple(wrong.nonzero()[0].tolist()))
+
+
+def empty_is_zero(run, case):
+    try:
+        same(run, case)
+    except Fault as fault:
+        if fault.at is None:
+            raise
+        shares = fault.result.sum(dim=-1)[~case["mask"].any(dim=-1)]
+        if torch.allclose(shares, torch.ones_like(shares)):
+            fault.says = (
+                "This row may see nothing, and your weights still share 1 among its "
+                "hidden keys. A softmax does so with any finite scores."
+            )
+        raise
 
 
 def finite_backward(run, case):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
+from string import ascii_lowercase
 
 from transformer_lib.exercises.exercise import Break, Predict
 from transformer_lib.exercises.report import Report, code, style
@@ -46,12 +47,13 @@ def key(exercise: Predict | Break, answer: object) -> str:
             raise ValueError(f"answer must hold letters of {known}, got {answer!r}")
         return "".join(sorted(letters))
     if kind == "choice":
-        options = list(exercise.replies)
-        if isinstance(answer, int) and 1 <= answer <= len(options):
-            return options[answer - 1]
-        if answer not in options:
-            raise ValueError(f"answer must be one of {options}, got {answer!r}")
-        return answer
+        options = dict(zip(ascii_lowercase, exercise.replies, strict=False))
+        if answer in options.values():
+            return answer
+        if not isinstance(answer, str) or answer not in options:
+            known = ", ".join(f"{letter} ({text})" for letter, text in options.items())
+            raise ValueError(f"answer must be one of {known}, got {answer!r}")
+        return options[answer]
     if kind == "shape":
         sizes = answer if isinstance(answer, tuple | list) else [answer]
         found = re.findall(r"\d+", " ".join(map(str, sizes)))
@@ -117,8 +119,8 @@ class Question:
     def __repr__(self) -> str:
         lines = [f"{self.exercise.name}: {self.exercise.title}"]
         lines += [
-            f"  {'' if isinstance(self.exercise, Break) else f'{i}: '}{text}"
-            for i, (_, text) in enumerate(self.options, 1)
+            f"  {'' if isinstance(self.exercise, Break) else f'{letter}: '}{text}"
+            for letter, (_, text) in zip(ascii_lowercase, self.options, strict=False)
         ]
         return "\n".join([*lines, f'Answer with check("{self.exercise.name}", ...)'])
 
