@@ -334,8 +334,8 @@ There is no clipping. Which gradient does the third step use?""",
     otherwise="What is in `grad` after the first update, and what is added to it?",
     hints=("`backward` adds its gradient to `grad`.",),
     answer="""1 + 2 + 3 = 6. Clipping to a length of 1 would shorten the sum at each
-step, so that old gradients fade. This is why the chapter's model still learns with
-clipping, and not without it.""",
+step, so that old gradients fade. The chapter's model then still learns its batch in 64
+updates.""",
     computed=third_gradient,
 )
 
