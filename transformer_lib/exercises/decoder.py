@@ -20,8 +20,8 @@ WRONG_MASK = Predict(
     title="a causal mask on the wrong attention",
     task="""The target is "BOS die Katze liest ein rotes Buch", the source "the cat
 reads a red book". Someone gives the *cross*-attention a causal mask,
-`causal_mask(7)[..., :6]`. Which source words can the position read that has read
-*liest* and must say *ein*?""",
+`causal_mask(7)[..., :6]`. One position has read *liest* and must say *ein*. Which
+source words can it read?""",
     right="the cat reads a",
     replies={
         "the cat reads a": "*liest* is at position 3, so columns 0 to 3 are open. "
