@@ -47,7 +47,7 @@ raises an error unless B = T or one of them is 1.""",
     computed=lambda: "the padding of sentence 2",
 )
 
-# -- Padding at the right --------------------------------------------------------------
+# -- Padding on the right --------------------------------------------------------------
 
 PAD_AT_THE_RIGHT = Predict(
     name="masks-2",
@@ -57,7 +57,7 @@ many rows does `padding_mask(tgt, PAD) & causal_mask(7)` differ from `causal_mas
 alone?""",
     right=2,
     replies={
-        2: "Only the rows of the two padding tokens differ. Padding at the right is "
+        2: "Only the rows of the two padding tokens differ. Padding on the right is "
         "in the "
         "future of every real token, and no loss reads the rows of padding.",
         0: "The causal mask lets each position see itself. What does a padding token "
@@ -72,7 +72,7 @@ alone?""",
     hints=("In which rows of the causal mask are the last two columns open?",),
     answer="""Two: the rows of the two padding tokens. In every other row the causal
 mask already hides the padding, because they come later. No loss reads the rows of
-padding, so a decoder with padding at the right learns the same without the padding
+padding, so a decoder with padding on the right learns the same without the padding
 mask.""",
     computed=lambda: (
         (

@@ -229,9 +229,9 @@ def in_place(x, weight, eps):
 NEVER = Predict(
     name="sublayers-3",
     title="dropout on the stream",
-    task="""Someone drops from the sum, `dropout(x + f(x))`, with $p = 0.1$, around each
-of 24 sublayers. What percentage of the features of the first `x` has never been
-dropped on its way to the top? Round to a whole number.""",
+    task="""Someone applies dropout to the sum, `dropout(x + f(x))`, with
+$p = 0.1$, around each of 24 sublayers. What percentage of the features of the
+first `x` has never been dropped on its way to the top? Round to a whole number.""",
     right=8,
     replies={
         8: "0.9 to the power of 24. That is why dropout falls on the sublayer's output "
