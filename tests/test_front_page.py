@@ -172,6 +172,12 @@ def test_the_first_screen_has_a_sentence_two_buttons_and_a_listing_in_motion(tab
     assert tab.faults == []
 
 
+def test_the_first_tab_key_leads_to_the_top_of_the_front_page(tab):
+    read(tab, built(FRONT).as_uri())
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to main content"
+
+
 def test_the_translator_on_the_front_page_translates(tab, server):
     for root in (HTML.as_uri(), server):
         read(tab, f"{root}/book/{built(FRONT).name}")

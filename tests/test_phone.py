@@ -86,7 +86,7 @@ def test_a_long_line_of_code_goes_on_further_in_than_it_began(tab):
     read(tab, built(CHAPTER).as_uri())
     before = tab.locator(CODE).all_text_contents()
     tab.set_viewport_size({"width": NARROW, "height": 800})
-    tab.wait_for_selector(".hanging")
+    tab.wait_for_selector(".hanging", state="attached")
     assert tab.locator(CODE).all_text_contents() == before  # what is copied
     cut = "pre => pre.scrollWidth > pre.clientWidth"
     assert [pre for pre in tab.locator(CODE).all() if pre.evaluate(cut)] == []

@@ -226,3 +226,13 @@ def test_what_is_quoted_below_a_result_has_no_commands_of_formulas(tab, server):
     text = quoted.inner_text()
     assert "is the timescale of the pair" in text
     assert not {"\\", "{", "$"} & set(text)
+
+
+def test_the_icon_of_the_search_leaves_room_for_the_query(tab):
+    read(tab, f"{HTML.as_uri()}/search.html?q=softmax")
+    field = tab.locator(".bd-search input:visible").first
+    icon = tab.locator(".bd-search svg:visible").first.bounding_box()
+    begins = field.bounding_box()["x"] + float(
+        field.evaluate("e => parseFloat(getComputedStyle(e).paddingLeft)")
+    )
+    assert begins > icon["x"] + icon["width"]
