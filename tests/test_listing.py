@@ -251,16 +251,18 @@ def test_refusals_that_follow_each_other_are_one_row_and_need_no_note():
     ]
     first = guarded.__code__.co_firstlineno
     assert [(fold.lines, fold.text) for fold in folds(walked)] == [
-        (f"lines {first + 1} to {first + 10}", "4 refusals"),
-        (f"line {first + 12}", "1 refusal"),
+        (f"lines {first + 1} to {first + 10}", "4 argument checks"),
+        (f"line {first + 12}", "1 argument check"),
     ]
 
 
 def test_a_fold_has_one_line_in_a_terminal():
     text = str(walk(guarded, 3, notes={"def": "A", ("check_small", 2): "Hidden."}))
     first = guarded.__code__.co_firstlineno
-    assert f"\n\n       lines {first + 1} to {first + 10}: 4 refusals\n\n" in text
-    assert f"\n\n       line {first + 12}: 1 refusal\n\n" in text
+    assert (
+        f"\n\n       lines {first + 1} to {first + 10}: 4 argument checks\n\n" in text
+    )
+    assert f"\n\n       line {first + 12}: 1 argument check\n\n" in text
     assert not re.search("raise|Hidden", text)
 
 
@@ -270,8 +272,11 @@ def test_a_note_of_a_refusal_stays_with_it_and_covers_nothing_else():
     assert covers(walked)[0] == ("A", [1, [2, 3, 4, 5, 8, 9, 10, 11], 12, [13], 14])
     page = Page(walked._repr_html_())
     first = guarded.__code__.co_firstlineno
-    assert f"4 refusals Why. Line {first + 1}. require_positive(x=x) Line" in page.text
-    assert f"1 refusal Hidden. Line {first + 12}. check_small(y)" in page.text
+    assert (
+        f"4 argument checks Why. Line {first + 1}. require_positive(x=x) Line"
+        in page.text
+    )
+    assert f"1 argument check Hidden. Line {first + 12}. check_small(y)" in page.text
 
 
 def test_a_fold_is_closed_and_its_lines_keep_their_numbers():
@@ -282,7 +287,7 @@ def test_a_fold_is_closed_and_its_lines_keep_their_numbers():
     first = guarded.__code__.co_firstlineno
     folded = [first + 1, first + 12]  # the row that opens has the first of its lines
     assert numbers == sorted([*range(first, first + 14), *folded])
-    assert f"Lines {first + 1} to {first + 10}. 4 refusals" in Page(html).text
+    assert f"Lines {first + 1} to {first + 10}. 4 argument checks" in Page(html).text
 
 
 @pytest.mark.parametrize(
@@ -382,7 +387,7 @@ def test_refusals_joined_by_elif_are_refusals():
             raise ValueError("small")
         return x
 
-    assert [fold.text for fold in folds(walk(f, 3))] == ["2 refusals"]
+    assert [fold.text for fold in folds(walk(f, 3))] == ["2 argument checks"]
     walked = walk(f, -3, raises=ValueError)
     assert folds(walked) == []
 

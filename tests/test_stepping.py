@@ -97,9 +97,9 @@ def test_the_panel_begins_with_the_arguments(show, attended):
 
 def test_each_step_adds_what_the_line_made_and_marks_it(show, attended):
     listing = show(attended)
-    step_to(listing, "1 refusal")
+    step_to(listing, "1 argument check")
     assert names(listing, ".w-new") == []
-    assert says(listing) == "After line 46, 1 refusal: nothing new"
+    assert says(listing) == "After line 46, 1 argument check: nothing new"
     step_to(listing, "scores = query")
     assert names(listing, ".w-new") == ["scores"]
     assert value(listing, "scores")[1] == "this line"
@@ -372,10 +372,10 @@ def folded():
 
 def test_a_fold_is_one_step_open_or_not(show, folded):
     listing = show(folded)
-    step_to(listing, "2 refusals")
+    step_to(listing, "2 argument checks")
     first = guarded.__code__.co_firstlineno
     lines = f"lines {first + 1} to {first + 3}"
-    assert says(listing) == f"After {lines}, 2 refusals: nothing new"
+    assert says(listing) == f"After {lines}, 2 argument checks: nothing new"
     assert listing.locator(".w-why").inner_text() == "Two numbers."
     assert listing.locator(".w-count").inner_text() == "step 2 of 5"
     listing.locator("summary").first.click()
@@ -394,7 +394,7 @@ def test_the_arrow_keys_pass_over_a_closed_fold_and_through_an_open_one(show, fo
     keyboard.press("ArrowDown")
     assert current(listing) == "z = x + y"
     keyboard.press("ArrowUp")
-    assert current(listing) == "2 refusals"
+    assert current(listing) == "2 argument checks"
     assert not listing.get_by_text("Not too large.").is_visible()
     keyboard.press("Enter")
     assert listing.get_by_text("Not too large.").is_visible()

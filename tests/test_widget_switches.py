@@ -186,10 +186,11 @@ def test_arrow_keys_move_the_focus_and_the_space_bar_switches(control, tab):
     for key in (*5 * ["ArrowDown"], "ArrowRight", " "):
         tab.keyboard.press(key)
     expect(head(control, LOOKS_AHEAD)).to_be_focused()
-    says(control, f"^{LOOKS_AHEAD} is off")
+    assert "✓ No other head costs" in says(control, f"^{LOOKS_AHEAD} is off")
     for key in ("End", "ArrowRight", "ArrowDown", "Enter"):
         tab.keyboard.press(key)
-    says(control, "^Cross-attention, layer 1, head 3 is off; 2 are off")
+    told = says(control, "^Cross-attention, layer 1, head 3 is off; 2 are off")
+    assert "✓" not in told
     tab.keyboard.press("Home")
     tab.keyboard.press("ArrowUp")
     expect(head(control, "Encoder, layer 0, head 0")).to_be_focused()

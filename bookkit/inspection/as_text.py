@@ -11,7 +11,7 @@ WIDTH = 88
 def render(listing: Listing) -> str:
     """Write each line with its number; below it, what it made and the note.
 
-    Refusals that follow each other are one line: ``lines 12 to 19: 3 refusals``.
+    Refusals that follow each other are one line: ``lines 12 to 19: 3 argument checks``.
     """
     head = [*(part.name for part in listing.parts), listing.place]
     if listing.dims:

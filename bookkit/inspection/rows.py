@@ -59,9 +59,9 @@ class Fold:
 
     @property
     def text(self) -> str:
-        """What it holds: ``3 refusals``."""
+        """What it holds: ``3 argument checks``."""
         count = sum(row.statement.refuses for row in self.rows)
-        return "1 refusal" if count == 1 else f"{count} refusals"
+        return "1 argument check" if count == 1 else f"{count} argument checks"
 
 
 @dataclass

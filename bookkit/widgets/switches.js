@@ -157,7 +157,9 @@ function draw(root, data, { make, choice, button }) {
     }
     state.on[i] = !state.on[i];
     const off = state.on.filter((on) => !on).length;
-    run(`${nameOf(i)} is ${state.on[i] ? "on" : "off"}${off > 1 ? `; ${off} are off` : ""}.`);
+    const isAnswer = off === 1 && !state.on[sentences[state.sentence].most];
+    run(`${nameOf(i)} is ${state.on[i] ? "on" : "off"}${off > 1 ? `; ${off} are off` : ""}.`
+      + (isAnswer ? " ✓ No other head costs this sentence more." : ""));
   }
 
   function reset() {

@@ -64,8 +64,8 @@ the weight of the merged key?""",
     replies={
         0.5: "The merged key is in the total once, so it shares equally with the "
         "third key. The pair had 2/3 before: the output changes.",
-        2 / 3: "This is what the pair had together. How many times is its power in the "
-        "total now?",
+        2 / 3: "This is what the pair had together. How many times does the merged key "
+        "count in the total?",
         1 / 3: "This is the weight of one key among three. How many are left?",
         1: "One more key has the same score.",
         0: "exp(0) is 1: a score of 0 is not a weight of 0.",

@@ -108,7 +108,8 @@ class Run:
         except (Exception, SystemExit) as error:
             text = (str(error).strip().splitlines() or [""])[0]
             says = f"It raises {type(error).__name__}{text and ': '}{text}"
-            says += next((f" {why}" for part, why in PLAIN.items() if part in text), "")
+            if why := next((PLAIN[part] for part in PLAIN if part in text), ""):
+                says = f"{says.rstrip('.')}. {why}"
             raise Fault(says, case, trace=own_lines(error)) from None
 
 
