@@ -48,9 +48,9 @@ words change?""",
         "What has a word seen when it enters the first layer, and what when it "
         "enters the second?",
     ),
-    answer="""In the second only, and in every layer above it. So an encoder cannot
-keep its keys while its text grows. It does not have to: the source is complete before
-it is read.""",
+    answer="""In the second layer only; with more layers, in all but the first. So an
+encoder cannot keep its keys while its text grows. It does not have to: the source is
+complete before it is read.""",
     computed=layers_that_change,
 )
 

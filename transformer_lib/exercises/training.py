@@ -38,7 +38,7 @@ CONTRADICT = Predict(
     hints=("After two gradients, what is the mean m, and what is v?",),
     answer="""It is 0.155 below 0, one and a half steps. The mean of the squares stays
 at 1, because the squares agree. The mean of the gradients shrinks, because they
-contradict each other. Ten gradients of 1 lead ten full steps down, to -1.""",
+contradict each other. Ten gradients of 1 make ten full steps, down to -1.""",
     computed=lambda: (
         "between one and two steps"
         if 0.1 < -positions([1.0, -1.0] * 5)[-1] < 0.2
@@ -291,7 +291,7 @@ fail?""",
         "d": (
             "The longest sentence must answer EOS.",
             lambda split: bool((split(TARGETS)[1][0] == EOS).any()),
-            "Check d fails: its EOS stood in the last column, so the model never "
+            "Check d fails: its EOS was in the last column, so the model never "
             "learns where such a sentence ends.",
         ),
         "e": (
@@ -325,7 +325,7 @@ There is no clipping. Which gradient does the third step use?""",
     right=6,
     replies={
         6: "`backward` adds to what is there. After a hundred updates, the newest "
-        "gradient is one voice of a hundred.",
+        "gradient is one of a hundred.",
         3: "This would be right after `zero_grad`. What does `backward` do with the "
         "gradient that is there?",
         2: "`backward` adds; it does not average.",

@@ -29,7 +29,7 @@ as long as you like. How far can its *training* loss fall?""",
         "to about 0.1": "This is -ln 0.9, the surprise at the right token. The "
         "surprise at the others counts as well.",
         "to about 0.6": "The best that a model can do is to give exactly the smoothed "
-        "answer, and that answer is uncertain itself.",
+        "answer, and that answer is itself uncertain.",
         "to about 3.0": "This is ln 20, the loss of a model that gives all tokens the "
         "same probability.",
     },
@@ -350,7 +350,7 @@ def compared():
 CLIPPED = Predict(
     name="training-well-4",
     title="clipped, then divided",
-    task="""The very first gradient of a training has a length of 1000. Clipping
+    task="""The very first gradient of a training run has a length of 1000. Clipping
 shortens it to 1, then Adam makes the first step. How long is this step?""",
     right="as long as without clipping",
     replies={
