@@ -36,8 +36,8 @@ CONTRADICT = Predict(
         "ten steps": "This is where ten equal gradients would lead.",
     },
     hints=("After two gradients, what is the mean m, and what is v?",),
-    answer="""It is 0.155 below 0, one and a half steps. The mean of the squares stays
-at 1, because the squares agree. The mean of the gradients shrinks, because they
+    answer="""It is 0.155 below 0, about one and a half steps. The mean of the squares
+stays at 1, because the squares agree. The mean of the gradients shrinks, because they
 contradict each other. Ten gradients of 1 make ten full steps, down to -1.""",
     computed=lambda: (
         "between one and two steps"
@@ -300,7 +300,7 @@ fail?""",
             "Check e fails: repeating is now the perfect answer, with a loss near 0.",
         ),
     },
-    hints=("Write both slices of the first sentence below each other.",),
+    hints=("Write the two slices of the first sentence one below the other.",),
     answer="""Checks c, d and e fail. The loss falls to nearly 0 as it should, because
 each answer is the last word that was read. When the model writes, it repeats BOS
 without end.""",
