@@ -84,7 +84,7 @@ PREFILL = Build(
     title="several positions at once",
     task="""A prompt is long, so it is read in chunks. Write `chunk(old_k, old_v, q, k,
 v)`. The cache holds the keys and values of the P old positions, (B, H, P, D), where P
-may be 0. The queries, keys and values of N new positions, (B, H, N, D), come in.
+may be 0. N new positions bring their queries, keys and values, (B, H, N, D).
 Return what the new positions attend to, (B, H, N, D). It must equal one masked pass
 over all P + N positions.""",
     call="chunk(old_k, old_v, q, k, v)",

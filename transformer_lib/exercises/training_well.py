@@ -36,7 +36,7 @@ as long as you like. How far can its *training* loss fall?""",
     hints=("The lowest loss is that of a model whose probabilities are the answer.",),
     answer="""To 0.59, the entropy of the smoothed answer; `floor(20)` computes it. So
 a training loss of 0.6 would be no reason to train longer. The validation loss, which
-is the plain one, ends lower than without smoothing: 2.3 instead of 3.6 in one run,
+is not smoothed, ends lower than without smoothing: 2.3 instead of 3.6 in one run,
 because the model becomes less sure where it is wrong. It still knows only its hundred
 pairs.""",
     computed=lambda: f"to about {floor(20, 0.1):.1f}",
@@ -117,7 +117,7 @@ padding.""",
     hints=(
         "Start from the surprise at every word, a tensor of shape (B, T, V).",
         "The sum over the other words is the sum over all, without two of them.",
-        "`gather` picks the right word; `masked_fill` takes out the padding.",
+        "`gather` picks the right word; `masked_fill` removes the padding.",
     ),
     answer="""With thousands of words the difference from the library's loss is tiny.
 But two losses that were smoothed differently are not the same number.""",
