@@ -48,9 +48,9 @@ words change?""",
         "What has a word seen when it enters the first layer, and what when it "
         "enters the second?",
     ),
-    answer="""In the second only, and in every layer above it. So an encoder cannot
-keep its keys while its text grows. It does not have to: the source is complete before
-it is read.""",
+    answer="""In the second layer only; with more layers, in all but the first. So an
+encoder cannot keep its keys while its text grows. It does not have to: the source is
+complete before it is read.""",
     computed=layers_that_change,
 )
 
@@ -84,7 +84,7 @@ PREFILL = Build(
     title="several positions at once",
     task="""A prompt is long, so it is read in chunks. Write `chunk(old_k, old_v, q, k,
 v)`. The cache holds the keys and values of the P old positions, (B, H, P, D), where P
-may be 0. The queries, keys and values of N new positions, (B, H, N, D), come in.
+may be 0. N new positions bring their queries, keys and values, (B, H, N, D).
 Return what the new positions attend to, (B, H, N, D). It must equal one masked pass
 over all P + N positions.""",
     call="chunk(old_k, old_v, q, k, v)",

@@ -12,9 +12,9 @@ from transformer_lib.exercises import Build, Idea, Predict, numbers, table
 ENOUGH = Predict(
     name="decoding-1",
     title="how much penalty is enough?",
-    task="""The cat in the garden has the probability 0.1296 and 7 tokens, the cat that
-only sleeps has 0.144 and 4 tokens; EOS is counted. Above which alpha does the garden
-rank first? Round to two digits after the point.""",
+    task="""The cat in the garden has the probability 0.1296 and 7 tokens, EOS included.
+The cat that only sleeps has 0.144 and 4 tokens. Above which alpha does the garden
+rank first? Round to two decimal places.""",
     right=0.18,
     replies={
         0.18: "There both scores are equal, and a larger alpha helps the longer "

@@ -36,9 +36,9 @@ CONTRADICT = Predict(
         "ten steps": "This is where ten equal gradients would lead.",
     },
     hints=("After two gradients, what is the mean m, and what is v?",),
-    answer="""It is 0.155 below 0, one and a half steps. The mean of the squares stays
-at 1, because the squares agree. The mean of the gradients shrinks, because they
-contradict each other. Ten gradients of 1 lead ten full steps down, to -1.""",
+    answer="""It is 0.155 below 0, about one and a half steps. The mean of the squares
+stays at 1, because the squares agree. The mean of the gradients shrinks, because they
+contradict each other. Ten gradients of 1 make ten full steps, down to -1.""",
     computed=lambda: (
         "between one and two steps"
         if 0.1 < -positions([1.0, -1.0] * 5)[-1] < 0.2
@@ -291,7 +291,7 @@ fail?""",
         "d": (
             "The longest sentence must answer EOS.",
             lambda split: bool((split(TARGETS)[1][0] == EOS).any()),
-            "Check d fails: its EOS stood in the last column, so the model never "
+            "Check d fails: its EOS was in the last column, so the model never "
             "learns where such a sentence ends.",
         ),
         "e": (
@@ -300,7 +300,7 @@ fail?""",
             "Check e fails: repeating is now the perfect answer, with a loss near 0.",
         ),
     },
-    hints=("Write both slices of the first sentence below each other.",),
+    hints=("Write the two slices of the first sentence one below the other.",),
     answer="""Checks c, d and e fail. The loss falls to nearly 0 as it should, because
 each answer is the last word that was read. When the model writes, it repeats BOS
 without end.""",
@@ -325,7 +325,7 @@ There is no clipping. Which gradient does the third step use?""",
     right=6,
     replies={
         6: "`backward` adds to what is there. After a hundred updates, the newest "
-        "gradient is one voice of a hundred.",
+        "gradient is one of a hundred.",
         3: "This would be right after `zero_grad`. What does `backward` do with the "
         "gradient that is there?",
         2: "`backward` adds; it does not average.",

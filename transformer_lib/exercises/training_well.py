@@ -29,14 +29,14 @@ as long as you like. How far can its *training* loss fall?""",
         "to about 0.1": "This is -ln 0.9, the surprise at the right token. The "
         "surprise at the others counts as well.",
         "to about 0.6": "The best that a model can do is to give exactly the smoothed "
-        "answer, and that answer is uncertain itself.",
+        "answer, and that answer is itself uncertain.",
         "to about 3.0": "This is ln 20, the loss of a model that gives all tokens the "
         "same probability.",
     },
     hints=("The lowest loss is that of a model whose probabilities are the answer.",),
     answer="""To 0.59, the entropy of the smoothed answer; `floor(20)` computes it. So
 a training loss of 0.6 would be no reason to train longer. The validation loss, which
-is the plain one, ends lower than without smoothing: 2.3 instead of 3.6 in one run,
+is not smoothed, ends lower than without smoothing: 2.3 instead of 3.6 in one run,
 because the model becomes less sure where it is wrong. It still knows only its hundred
 pairs.""",
     computed=lambda: f"to about {floor(20, 0.1):.1f}",
@@ -117,7 +117,7 @@ padding.""",
     hints=(
         "Start from the surprise at every word, a tensor of shape (B, T, V).",
         "The sum over the other words is the sum over all, without two of them.",
-        "`gather` picks the right word; `masked_fill` takes out the padding.",
+        "`gather` picks the right word; `masked_fill` removes the padding.",
     ),
     answer="""With thousands of words the difference from the library's loss is tiny.
 But two losses that were smoothed differently are not the same number.""",
@@ -350,7 +350,7 @@ def compared():
 CLIPPED = Predict(
     name="training-well-4",
     title="clipped, then divided",
-    task="""The very first gradient of a training has a length of 1000. Clipping
+    task="""The very first gradient of a training run has a length of 1000. Clipping
 shortens it to 1, then Adam makes the first step. How long is this step?""",
     right="as long as without clipping",
     replies={

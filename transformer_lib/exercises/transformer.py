@@ -40,7 +40,7 @@ doubled?""",
     otherwise="Write down what one feed-forward network holds.",
     hints=("Which matrices and biases have an axis of size d_ff?",),
     answer="""$12 \\cdot (2 \\cdot 512 \\cdot 2048 + 2048) = 25{,}190{,}400$. Doubling
-the heads would cost nothing, because they become half as wide.""",
+the number of heads would add no parameters, because each becomes half as wide.""",
     computed=grown,
 )
 
@@ -93,7 +93,7 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
         ),
         Idea(
             "limit",
-            "It stops after limit tokens, also after none.",
+            "It stops after limit tokens, even if limit is 0.",
             "Count the new tokens only.",
             [
                 case([0, 1], [1, 0], limit=4, bos=0, eos=5),
@@ -111,13 +111,13 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
     ],
     hints=(
         "Keep one number, the last token, and a list of what has been written.",
-        "Read the row of the last token, take the `argmax`, append it, and look "
+        "Read the row of the last token, take the `argmax`, append it, and check "
         "whether it is `eos`.",
         "`write` in “The loop that writes” has the same four steps, with a model "
-        "in the place of the table.",
+        "in place of the table.",
     ),
-    answer="""A model in the place of the table reads the whole prefix and not only the
-last token, and the loop stays the same. Taking the best token each time is greedy
+    answer="""A model in place of the table reads the whole prefix, not only the last
+token; the loop stays the same. Taking the best token each time is greedy
 decoding.""",
 )
 
