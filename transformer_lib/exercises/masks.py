@@ -70,10 +70,10 @@ alone?""",
     },
     otherwise="Write down the causal mask, and mark the last two columns.",
     hints=("In which rows of the causal mask are the last two columns open?",),
-    answer="""Two: the rows of the two padding tokens. In every other row the causal
-mask already hides the padding, because it comes later. No loss reads the rows of
-padding, so a decoder with padding on the right learns the same without the padding
-mask.""",
+    answer="""It differs in two rows, those of the two padding tokens. In every other
+row the causal mask already hides the padding, because it comes later. No loss reads
+the rows of padding, so a decoder with padding on the right learns the same without
+the padding mask.""",
     computed=lambda: (
         (
             (torch.arange(7) < 5) & torch.ones(7, 7).tril().bool()
@@ -770,9 +770,9 @@ fail?""",
     },
     hints=("Follow the NaN of the empty row: forward into the blend, then backward.",),
     answer="""Checks c and e fail. The weights of the empty row are NaN. No loss
-reads this row, yet the gradient of a value sums weight times gradient over all rows,
-and NaN times 0 is NaN. The scores of the empty row were overwritten by the first fill,
-which passes zeros back to queries and keys.""",
+reads this row, yet the gradient of a value is the sum of weight times gradient over
+all rows, and NaN times 0 is NaN. The scores of the empty row were overwritten by the
+first fill, which passes zeros back to queries and keys.""",
 )
 
 EXERCISES = [WRONG_AXES, PAD_AT_THE_RIGHT, WINDOW, LENGTHS, MASKED, SECOND_FILL]

@@ -64,10 +64,10 @@ def one(*features, weight=None, eps=0.0):
 RMS = Build(
     name="sublayers-2",
     title="RMSNorm",
-    task="""Many newer models leave the mean alone and divide by the root of the mean
-square: $y_i = g_i \\, x_i / \\sqrt{\\frac{1}{d}\\sum_j x_j^2 + \\varepsilon}$. Write
-`rms_norm(x, weight, eps)` for `x` with any number of axes, features last; `weight` is
-$g$, shape (d_model). Use your own steps, not torch's `rms_norm`.""",
+    task="""Many newer models do not subtract the mean, and they divide by the root of
+the mean square: $y_i = g_i \\, x_i / \\sqrt{\\frac{1}{d}\\sum_j x_j^2 + \\varepsilon}$.
+Write `rms_norm(x, weight, eps)` for `x` with any number of axes, features last;
+`weight` is $g$, shape (d_model). Use your own steps, not torch's `rms_norm`.""",
     call="rms_norm(x, weight, eps)",
     returns={"y": "... T d_model"},
     example={"x": numbers(2, 3, 5), "weight": numbers(5, seed=1), "eps": 1e-5},
