@@ -191,7 +191,7 @@ def test_all_controls_fit_and_get_their_keys_in_jupyterlab(lab, browser):
     code.focus()
     tab.keyboard.press("ArrowDown")
     expect(code).to_have_value("5")
-    tick = masks.get_by_label("pad at the left")
+    tick = masks.get_by_label("pad on the left")
     tick.focus()
     tab.keyboard.press("Space")
     expect(tick).to_be_checked()

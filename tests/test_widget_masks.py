@@ -82,7 +82,7 @@ def library_masks(at_left=False):
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_the_masks_on_the_page_are_those_of_the_library(lab, attention, at_left):
     choose(lab, attention)
-    lab.get_by_label("pad at the left").set_checked(at_left)
+    lab.get_by_label("pad on the left").set_checked(at_left)
     for caption, mask in library_masks(at_left)[attention].items():
         shown, shape = mask_on_the_page(lab, caption)
         right = mask.expand(2, 1, *shown.shape[1:])[:, 0]
@@ -126,7 +126,7 @@ def test_ones_and_zeros_that_are_added_hide_nothing(lab):
 def test_forgotten_padding_harms_the_decoder_only_where_it_stands_at_the_left(lab):
     choose(lab, DECODER, "forgets the padding")
     assert says(lab) == "No row of a word goes wrong."
-    lab.get_by_label("pad at the left").check()
+    lab.get_by_label("pad on the left").check()
     assert says(lab) == (
         "Sentence 2, looking at padding: BOS, ein, Hund, schläft, EOS."
     )
@@ -149,8 +149,8 @@ def test_everything_works_from_the_keyboard(lab):
     lab.get_by_role("combobox", name="Attention").focus()
     lab.get_by_role("combobox", name="Attention").press("ArrowDown")
     lab.get_by_label("The code").press("End")
-    lab.get_by_label("pad at the left").press(" ")
-    assert lab.get_by_label("pad at the left").is_checked()
+    lab.get_by_label("pad on the left").press(" ")
+    assert lab.get_by_label("pad on the left").is_checked()
     assert "Sentence 2, seeing nothing: BOS." in says(lab)
 
 

@@ -153,7 +153,7 @@ function draw(root, { src, tgt, colours }, { make, choice, tick, line, grid, pai
       choice("Attention", ATTENTIONS.map(({ name }) => name), state.attention,
         set("attention")),
       choice("The code", CODES.map(({ name }) => name), state.code, set("code")),
-      tick("pad at the left", false, set("atLeft"))),
+      tick("pad on the left", false, set("atLeft"))),
     wrong, says,
     make("p", { class: "c-legend" }, legend, "rows ask, columns are asked"), seen, fold);
   update();

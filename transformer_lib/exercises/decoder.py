@@ -20,7 +20,7 @@ WRONG_MASK = Predict(
     title="a causal mask on the wrong attention",
     task="""The target is "BOS die Katze liest ein rotes Buch", the source "the cat
 reads a red book". Someone gives the *cross*-attention a causal mask,
-`causal_mask(7)[..., :6]`. One position has read *liest* and must say *ein*. Which
+`causal_mask(7)[..., :6]`. One position has read *liest* and must predict *ein*. Which
 source words can it read?""",
     right="the cat reads a",
     replies={
@@ -68,7 +68,7 @@ every norm two vectors.""",
         0: "The decoder layer has a sublayer that the encoder layer does not have.",
     },
     otherwise="Compare the two drawings: which boxes are new?",
-    hints=("The third sublayer is an attention inside a residual.",),
+    hints=("The third sublayer is attention inside a residual.",),
     answer="""$4 (512^2 + 512) + 2 \\cdot 512 = 1{,}051{,}648$: the cross-attention
 and the norm of its residual. That is a third of an encoder layer.""",
     computed=difference,

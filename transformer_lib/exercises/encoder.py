@@ -32,7 +32,7 @@ How many parameters does the encoder have?""",
         18_898_944: "The biases of the feed-forward networks are missing.",
     },
     otherwise="Write down one layer first: attention, feed-forward network, norms.",
-    hints=("An attention has four projections: queries, keys, values and output.",),
+    hints=("Attention has four projections: queries, keys, values and output.",),
     answer="""A layer has $4 (512^2 + 512)$ parameters in its attention, $2 \\cdot 512
 \\cdot 2048 + 2048 + 512$ in its feed-forward network and $2 \\cdot 2 \\cdot 512$ in its
 norms: 3,152,384. Six of them have 18,914,304. If you share one layer by accident, you

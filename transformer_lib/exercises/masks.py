@@ -37,10 +37,10 @@ raised. Counting from 0: whose padding does query 2 of sentence 4 respect?""",
         "read?",
     },
     hints=(
-        "Write the two shapes below each other, aligned at the right.",
+        "Write the two shapes below each other, aligned on the right.",
         "Which axis of the scores does the first axis of the mask meet?",
     ),
-    answer="""The shapes are aligned at the right, so (B, S) is read as (T, S). Query
+    answer="""The shapes are aligned from the right, so (B, S) is read as (T, S). Query
 2 of every sentence respects the padding of sentence 2. With `[:, None, None]` the
 mask has shape (6, 1, 1, 6), and each sentence respects its own padding. The mistake
 raises an error unless B = T or one of them is 1.""",
@@ -70,10 +70,10 @@ alone?""",
     },
     otherwise="Write down the causal mask, and mark the last two columns.",
     hints=("In which rows of the causal mask are the last two columns open?",),
-    answer="""Two: the rows of the two padding tokens. In every other row the causal
-mask already hides the padding, because they come later. No loss reads the rows of
-padding, so a decoder with padding on the right learns the same without the padding
-mask.""",
+    answer="""It differs in two rows, those of the two padding tokens. In every other
+row the causal mask already hides the padding, because it comes later. No loss reads
+the rows of padding, so a decoder with padding on the right learns the same without
+the padding mask.""",
     computed=lambda: (
         (
             (torch.arange(7) < 5) & torch.ones(7, 7).tril().bool()
@@ -323,7 +323,7 @@ padding mask of shape (B, 1, 1, `size`), True = may attend.""",
     ideas=[
         Idea(
             "tokens",
-            "As many keys are open as the sentence has tokens.",
+            "The number of open keys is the number of tokens in the sentence.",
             "Count the open keys of each sentence.",
             [
                 {"lengths": torch.tensor([2, 1]), "size": 2},
@@ -461,7 +461,7 @@ def never_ends(lengths, size):
         size += 1
 
 
-# -- The row that may see nothing ------------------------------------------------------
+# -- A row with nothing to see ---------------------------------------------------------
 
 
 def weigh(*scores, mask):
@@ -545,10 +545,10 @@ may attend to nothing gets zeros.""",
         ),
     ],
     hints=(
-        "Look at one row that may see nothing, after each step.",
-        "Minus infinity in every place of a row makes 0/0. Repair the weights, not "
+        "Look at one row with nothing to see, after each step.",
+        "A row that is minus infinity throughout gives 0/0. Repair the weights, not "
         "the scores.",
-        "“The row that may see nothing” has a second `masked_fill`.",
+        "“A row with nothing to see” has a second `masked_fill`.",
     ),
     answer="""Hide the scores with minus infinity, take the softmax, and set the
 hidden weights to 0 once more. In a row with an open key the last step changes
@@ -573,7 +573,7 @@ def empty_is_zero(run, case):
         shares = fault.result.sum(dim=-1)[~case["mask"].any(dim=-1)]
         if torch.allclose(shares, torch.ones_like(shares)):
             fault.says = (
-                "This row may see nothing, and your weights still share 1 among its "
+                "This row has nothing to see, but your weights still share 1 among its "
                 "hidden keys. A softmax does so with any finite scores."
             )
         raise
@@ -770,9 +770,9 @@ fail?""",
     },
     hints=("Follow the NaN of the empty row: forward into the blend, then backward.",),
     answer="""Checks c and e fail. The weights of the empty row are NaN. No loss
-reads this row, yet each value adds up weight times gradient over all rows, and NaN
-times 0 is NaN. The scores of the empty row were overwritten by the first fill, which
-passes 0 to queries and keys.""",
+reads this row, yet the gradient of a value is the sum of weight times gradient over
+all rows, and NaN times 0 is NaN. The scores of the empty row were overwritten by the
+first fill, which passes zeros back to queries and keys.""",
 )
 
 EXERCISES = [WRONG_AXES, PAD_AT_THE_RIGHT, WINDOW, LENGTHS, MASKED, SECOND_FILL]

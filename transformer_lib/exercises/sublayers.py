@@ -28,7 +28,7 @@ TORCH = Predict(
     title="torch's initial weights",
     task="""Xavier's rule draws from $\\pm \\sqrt{6 / (n_\\text{in} + n_\\text{out})}$,
 torch's `nn.Linear` from $\\pm 1/\\sqrt{n_\\text{in}}$. In the stack of 24 feed-forward
-networks of the widths 32 and 128, *without* residuals, how much of the gradient
+networks with widths 32 and 128, *without* residuals, how much of the gradient
 reaches the bottom with torch's weights?""",
     right="much less than with Xavier's",
     replies={
@@ -42,8 +42,9 @@ reaches the bottom with torch's weights?""",
     },
     hints=("A gradient passes through both matrices of each network, 24 times.",),
     answer="""Much less. For the matrix from 32 to 128 features the ranges are 0.18
-(torch) and 0.19 (Xavier), for the one back 0.09 and 0.19. So each network passes down
-0.4 times as much as with Xavier's rule, and $0.4^{24}$ is less than a billionth.""",
+(torch) and 0.19 (Xavier); for the matrix back they are 0.09 and 0.19. So each network
+passes down 0.4 times as much as with Xavier's rule, and $0.4^{24}$ is less than a
+billionth.""",
     computed=lambda: (
         "much less than with Xavier's"
         if left_at_the_bottom(False) < 1e-6 * left_at_the_bottom(True)
@@ -63,10 +64,10 @@ def one(*features, weight=None, eps=0.0):
 RMS = Build(
     name="sublayers-2",
     title="RMSNorm",
-    task="""Many newer models leave the mean alone and divide by the root of the mean
-square: $y_i = g_i \\, x_i / \\sqrt{\\frac{1}{d}\\sum_j x_j^2 + \\varepsilon}$. Write
-`rms_norm(x, weight, eps)` for `x` with any number of axes, features last; `weight` is
-$g$, shape (d_model). Use your own steps, not torch's `rms_norm`.""",
+    task="""Many newer models do not subtract the mean, and they divide by the root of
+the mean square: $y_i = g_i \\, x_i / \\sqrt{\\frac{1}{d}\\sum_j x_j^2 + \\varepsilon}$.
+Write `rms_norm(x, weight, eps)` for `x` with any number of axes, features last;
+`weight` is $g$, shape (d_model). Use your own steps, not torch's `rms_norm`.""",
     call="rms_norm(x, weight, eps)",
     returns={"y": "... T d_model"},
     example={"x": numbers(2, 3, 5), "weight": numbers(5, seed=1), "eps": 1e-5},
@@ -231,7 +232,7 @@ NEVER = Predict(
     title="dropout on the stream",
     task="""Someone applies dropout to the sum, `dropout(x + f(x))`, with
 $p = 0.1$, around each of 24 sublayers. What percentage of the features of the
-first `x` has never been dropped on its way to the top? Round to a whole number.""",
+first `x` have never been dropped on their way to the top? Round to a whole number.""",
     right=8,
     replies={
         8: "0.9 to the power of 24. That is why dropout falls on the sublayer's output "
@@ -324,7 +325,7 @@ of these checks fail?""",
     },
     hints=("Which checks need `x` itself in the output?",),
     answer="""Checks d and e fail. Shapes, sizes and positions look right without the
-residual. What is missing is the word itself.""",
+residual. Only the word itself is missing.""",
 )
 
 EXERCISES = [TORCH, RMS, NEVER, RESIDUAL]
