@@ -63,9 +63,7 @@ def test_the_pairs_that_are_used_are_those_of_the_mask(control, length, width, b
 
 
 @pytest.mark.parametrize(("length", "width", "both"), CHOICES)
-def test_it_counts_the_scores_that_the_library_computes(
-    control, length, width, both
-):
+def test_it_counts_the_scores_that_the_library_computes(control, length, width, both):
     choose(control, length, width, both)
     chunks = WindowAttention(width, causal=not both)
     largest = largest_tensor(chunks, *torch.randn(3, 1, 1, length, 1))
