@@ -208,6 +208,7 @@ def test_the_picture_tests_a_guess(control, guess, depends_on, verdict):
     assert says(control).startswith(start)
     assert says(control).endswith(verdict)
     assert not control.get_by_label("to both sides").is_checked()
+    assert counts(control, "In chunks") == [60, 33]
     mask = window_mask(12, 12, 3, causal=True)[0, 0].double()
     assert torch.linalg.matrix_power(mask, guess)[-1].count_nonzero() == depends_on
 
