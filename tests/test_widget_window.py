@@ -57,25 +57,23 @@ def test_the_pairs_that_are_used_are_those_of_the_mask(control, length, width, b
     choose(control, length, width, both)
     mask = window_mask(length, length, width, causal=not both)[0, 0]
     expected = {tuple(pair) for pair in mask.nonzero().tolist()}
-    for picture in ("Behind a mask", "By chunks"):
+    for picture in ("With a mask", "In chunks"):
         assert cells(control, picture, "used") == expected
         assert counts(control, picture)[1] == len(expected)
 
 
 @pytest.mark.parametrize(("length", "width", "both"), CHOICES)
-def test_so_many_scores_are_computed_as_the_library_computes(
-    control, length, width, both
-):
+def test_it_counts_the_scores_that_the_library_computes(control, length, width, both):
     choose(control, length, width, both)
     chunks = WindowAttention(width, causal=not both)
     largest = largest_tensor(chunks, *torch.randn(3, 1, 1, length, 1))
-    for picture, number in (("Behind a mask", length**2), ("By chunks", largest)):
+    for picture, number in (("With a mask", length**2), ("In chunks", largest)):
         shown = cells(control, picture, "used") | cells(control, picture, "wasted")
         assert counts(control, picture)[0] == len(shown) == number
 
 
 @pytest.mark.parametrize(("length", "width", "both"), CHOICES)
-def test_a_position_hears_from_where_the_masks_of_all_layers_lead(
+def test_a_position_depends_on_what_the_masks_of_all_layers_reach(
     control, length, width, both
 ):
     mask = window_mask(length, length, width, causal=not both)[0, 0].double()
@@ -88,31 +86,31 @@ def test_a_position_hears_from_where_the_masks_of_all_layers_lead(
             reached = (reached @ mask > 0).double()
             expected |= {(layer, key) for key in reached.nonzero().flatten().tolist()}
         assert cells(control, f"Position {position} at the top", "used") == expected
-        said = f"position {position} has heard of {int(reached.sum())} of {length}"
+        said = f"position {position} depends on {int(reached.sum())} of {length}"
         assert said in says(control)
 
 
 def test_a_shorter_text_takes_the_window_and_the_last_position_with_it(control):
     choose(control, 20, 15, both=False, layers=1)
-    assert "position 19 has heard of 15 of 20 positions: 5 to 19." in says(control)
+    assert "position 19 depends on 15 of 20 positions: 5 to 19." in says(control)
     move(control, "Length", 4)
-    assert "position 3 has heard of 4 of 4 positions: 0 to 3." in says(control)
-    assert counts(control, "By chunks") == [28, 10]
+    assert "position 3 depends on 4 of 4 positions: 0 to 3." in says(control)
+    assert counts(control, "In chunks") == [28, 10]
     move(control, "Position", 1)
     move(control, "Length", 9)
-    assert "position 1 has heard of 2 of 9 positions: 0 to 1." in says(control)
+    assert "position 1 depends on 2 of 9 positions: 0 to 1." in says(control)
     assert control.get_by_role("slider", name="Window").input_value() == "4"
 
 
 def test_everything_works_from_the_keyboard(control):
     control.get_by_role("slider", name="Window").press("Home")
-    assert "has heard of 1 of 12 positions: 11 alone." in says(control)
-    assert counts(control, "By chunks") == [12, 12]
+    assert "depends on 1 of 12 positions: 11 alone." in says(control)
+    assert counts(control, "In chunks") == [12, 12]
     control.get_by_role("slider", name="Window").press("ArrowRight")
     control.get_by_role("slider", name="Layers").press("End")
     control.get_by_role("slider", name="Position").press("ArrowLeft")
     control.get_by_label("to both sides").press(" ")
-    assert "After 8 layers, position 10 has heard of 10 of 12" in says(control)
+    assert "After 8 layers, position 10 depends on 10 of 12" in says(control)
 
 
 def row(control, picture, position):
@@ -130,23 +128,23 @@ def row(control, picture, position):
 
 
 def chosen(control):
-    """The position that asks: by its slider, by both frames, and by both pictures."""
+    """The query: by its slider, by both frames, and by both pictures."""
     numbers = {int(control.get_by_role("slider", name="Position").input_value())}
     frames = control.locator(".c-pairs rect").evaluate_all(
         "all => all.map(frame => Number(frame.getAttribute('y')))"
     )
     assert len(frames) == 2
-    rows = control.get_by_role("slider", name="Row that asks").evaluate_all(
+    rows = control.get_by_role("slider", name="Query").evaluate_all(
         "all => all.map(rows => Number(rows.getAttribute('aria-valuenow')))"
     )
     assert len(rows) == 2
     (number,) = numbers | set(frames) | set(rows)
-    assert f"position {number} has heard of" in says(control)
+    assert f"position {number} depends on" in says(control)
     return number
 
 
-@pytest.mark.parametrize("picture", ["Behind a mask", "By chunks"])
-def test_a_click_on_a_row_chooses_the_position_that_asks(control, tab, picture):
+@pytest.mark.parametrize("picture", ["With a mask", "In chunks"])
+def test_a_click_on_a_row_chooses_the_query(control, tab, picture):
     choose(control, 13, 5, both=False)
     for position in (4, 0, 12):
         tab.mouse.click(*row(control, picture, position))
@@ -163,12 +161,12 @@ def test_a_click_on_a_row_chooses_the_position_that_asks(control, tab, picture):
 def test_a_row_after_the_text_means_its_last_position(control, tab):
     choose(control, 13, 5, both=False)
     move(control, "Position", 3)
-    tab.mouse.click(*row(control, "By chunks", 14))
+    tab.mouse.click(*row(control, "In chunks", 14))
     assert chosen(control) == 12
 
 
 def test_the_arrow_keys_choose_a_row_and_keep_the_focus(control, tab):
-    rows = control.get_by_role("slider", name="Row that asks, behind a mask")
+    rows = control.get_by_role("slider", name="Query, with a mask")
     rows.focus()
     for key, position in {"ArrowUp": 10, "ArrowLeft": 9, "ArrowDown": 10}.items():
         tab.keyboard.press(key)
@@ -188,9 +186,56 @@ def test_a_finger_taps_a_row(browser):
     head = "<meta name=viewport content='width=device-width'>"
     page.set_content(f"<!doctype html><html lang=en>{head}{html}")
     control = page.locator(".control")
-    page.touchscreen.tap(*row(control, "Behind a mask", 5))
+    page.touchscreen.tap(*row(control, "With a mask", 5))
     assert chosen(control) == 5
     context.close()
+
+
+@pytest.mark.parametrize(
+    ("guess", "depends_on", "verdict"),
+    [
+        (5, 11, "Not yet: position 0 is 1 away from these."),
+        (6, 12, "Your guess, 6, is right: each layer adds 2."),
+        (8, 12, "8 layers are enough, but fewer would do."),
+    ],
+)
+def test_the_picture_tests_a_guess(control, guess, depends_on, verdict):
+    choose(control, 20, 7, both=True, layers=3)
+    box = control.get_by_label("Your guess")
+    box.fill(f" {guess} ")
+    box.press("Enter")
+    start = f"After {guess} layers, position 11 depends on {depends_on} of 12 positions"
+    assert says(control).startswith(start)
+    assert says(control).endswith(verdict)
+    assert not control.get_by_label("to both sides").is_checked()
+    assert counts(control, "In chunks") == [60, 33]
+    mask = window_mask(12, 12, 3, causal=True)[0, 0].double()
+    assert torch.linalg.matrix_power(mask, guess)[-1].count_nonzero() == depends_on
+
+
+@pytest.mark.parametrize("guess", ["", "9", "0", "six", "1.5", "<b>"])
+def test_what_is_no_guess_is_not_tested(control, guess):
+    control.get_by_label("Your guess").fill(guess)
+    control.get_by_role("button", name="Test").click()
+    assert says(control) == "Write your guess as one whole number, 1 to 8."
+    assert control.get_by_role("slider", name="Layers").input_value() == "1"
+
+
+def test_the_answer_is_not_shown_before_a_guess(control):
+    assert "position 11 depends on 3 of 12 positions: 9 to 11." in says(control)
+
+
+def test_a_screen_reader_hears_the_end_of_a_movement_only(control):
+    live = control.locator(".c-unseen")
+    layers = control.get_by_role("slider", name="Layers")
+    layers.evaluate("e => { e.value = 4; e.dispatchEvent(new Event('input')); }")
+    assert live.inner_text() == ""
+    layers.press("ArrowRight")
+    assert live.inner_text() == says(control)
+    control.get_by_label("to both sides").check()
+    assert live.inner_text() == says(control)
+    control.get_by_role("slider", name="Query, in chunks").press("Home")
+    assert "position 0 depends on" in live.inner_text()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -219,8 +264,8 @@ def test_what_is_used_stands_out_in_light_and_dark(control, tab):
 
 def test_where_no_script_runs_the_pairs_and_the_reach_are_said():
     words = window_control(12, 3, 2).words
-    assert "144 scores are computed behind a mask, and 33 are used" in words
-    assert "After 2 layers the last position has heard of 5 positions" in words
+    assert "144 scores are computed with a mask, and 33 are used" in words
+    assert "After 2 layers, the last position depends on 5 positions" in words
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
     make("p", { class: "c-asks" }, "Two decoders write the same sentence. How many "
       + `positions does the one without the cache compute for ${size} tokens? Guess, `
       + "then race."),
-    make("div", { class: "c-row c-inputs c-race-guess" }, guess, button("Race", race)),
+    make("div", { class: "c-row c-inputs c-guess" }, guess, button("Race", race)),
     make("div", { class: "c-row c-inputs" }, sentences, play),
     make("div", { class: "c-row c-inputs c-race-steps" }, back, next, scrubber),
     lanes, make("p", { class: "c-legend" }, legend), says, status);

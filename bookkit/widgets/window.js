@@ -1,5 +1,5 @@
-/* Which scores a window computes behind a mask and by chunks, which of them it uses, and
-   from where a position hears through several layers. */
+/* Which scores a window computes with a mask and in chunks, which of them it uses, and
+   on which positions an output depends through several layers. */
 const upTo = (n) => Array.from({ length: n }, (_, i) => i);
 
 function sees(query, key, { length, width, both }) {
@@ -7,21 +7,21 @@ function sees(query, key, { length, width, both }) {
   return there && (both || key <= query) && Math.abs(query - key) < width;
 }
 
-/* The scores that are computed, as pairs of a query and a key. By chunks, some queries
-   and keys stand before the text or after it. */
-function behindMask({ length }) {
+/* The scores that are computed, as pairs of a query and a key. In chunks, some queries
+   and keys are before the text or after it. */
+function withMask({ length }) {
   return upTo(length).flatMap((query) => upTo(length).map((key) => [query, key]));
 }
 
-function byChunks({ length, width, both }) {
+function inChunks({ length, width, both }) {
   const rows = width, reach = width - 1, near = rows + reach * (both ? 2 : 1);
   const chunks = upTo(Math.ceil(length / rows)).map((chunk) => chunk * rows);
   return chunks.flatMap((start) => upTo(rows).flatMap((row) => upTo(near).map(
     (column) => [start + row, start - reach + column])));
 }
 
-/* The positions that a position hears of: itself, then after each layer. */
-function heard(state) {
+/* The positions that a position depends on: itself, then after each layer. */
+function reached(state) {
   const steps = [[state.position]];
   for (const _ of upTo(state.layers)) {
     steps.push(upTo(state.length).filter((key) =>
@@ -33,11 +33,13 @@ function heard(state) {
 const inWords = (cells) => (cells.length === 1 ? `${cells[0]} alone`
   : `${cells[0]} to ${cells.at(-1)}`);
 
-function draw(root, data, { make, slider, tick }) {
+function draw(root, data, { make, slider, tick, line, button }) {
   const { longest, deepest, ...start } = data;
   const state = { ...start, position: start.length - 1, both: false };
-  const says = make("output", { class: "c-says" });
-  const choosers = ["behind a mask", "by chunks"].map(chooser);
+  const says = make("p", { class: "c-says" });
+  const status = make("p", { class: "c-unseen", role: "status" });
+  const announce = () => { status.textContent = says.textContent; };
+  const choosers = ["with a mask", "in chunks"].map(chooser);
   const figures = [...choosers, ""].map((rows) => make("div", {}, make("p"),
     make("div", { class: "c-rows-in" }, make("svg"), rows)));
   const views = make("div", { class: "c-pairs" }, figures);
@@ -63,7 +65,8 @@ function draw(root, data, { make, slider, tick }) {
   function chooser(name) {
     const rows = make("div", { class: "c-choose", tabindex: 0, role: "slider",
       "aria-orientation": "vertical", "aria-valuemin": 0,
-      "aria-label": `Row that asks, ${name}`, click: ({ clientY }) => chooseAt(clientY),
+      "aria-label": `Query, ${name}`,
+      click: ({ clientY }) => { chooseAt(clientY); announce(); },
       pointermove: ({ buttons, pointerType, clientY }) =>
         pointerType === "mouse" && buttons === 1 && chooseAt(clientY),
       keydown: (event) => {
@@ -73,6 +76,7 @@ function draw(root, data, { make, slider, tick }) {
         if (to === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
         event.preventDefault();
         choose(to);
+        announce();
       } });
     function chooseAt(y) {
       const svg = rows.previousElementSibling, box = svg.getBoundingClientRect();
@@ -82,10 +86,31 @@ function draw(root, data, { make, slider, tick }) {
     return rows;
   }
 
-  function choose(row) {
-    const input = position.querySelector("input");
-    input.value = row; /* which it keeps within its limits */
+  function put(label, value) {
+    const input = label.querySelector("input");
+    input.value = value; /* which it keeps within its limits */
     input.dispatchEvent(new Event("input"));
+  }
+
+  const choose = (row) => put(position, row);
+
+  /* The picture tests the guess: as many layers, with the sizes of the question. */
+  function test() {
+    const text = guess.querySelector("input").value.trim();
+    if (/^\d+$/.test(text) && text >= 1 && text <= deepest) {
+      both.querySelector("input").checked = false;
+      state.both = false;
+      [[length, start.length], [width, start.width], [position, start.length - 1],
+        [layers, text]].forEach(([label, value]) => put(label, value));
+      const steps = reached(state), needs = steps.findIndex((at) => at.includes(0));
+      says.textContent += needs === -1 ? ` Not yet: position 0 is ${steps.at(-1)[0]} `
+        + "away from these." : needs < Number(text)
+        ? ` ${text} layers are enough, but fewer would do.`
+        : ` Your guess, ${text}, is right: each layer adds ${start.width - 1}.`;
+    } else {
+      says.textContent = `Write your guess as one whole number, 1 to ${deepest}.`;
+    }
+    announce();
   }
 
   function computed(name, pairs) {
@@ -96,14 +121,14 @@ function draw(root, data, { make, slider, tick }) {
   }
 
   function update() {
-    const { length, layers, position } = state, steps = heard(state);
+    const { length, layers, position } = state, steps = reached(state);
     const cone = { wasted: [], used: [] };
-    steps.forEach((reached, row) => upTo(length).forEach((place) =>
-      cone[reached.includes(place) ? "used" : "wasted"].push([row, place])));
-    [computed("Behind a mask", behindMask(state)),
-      computed("By chunks", byChunks(state)),
-      picture(`Position ${position} at the top; below it, after each layer, from where `
-        + "it has heard", cone)].forEach((parts, i) => {
+    steps.forEach((found, row) => upTo(length).forEach((key) =>
+      cone[found.includes(key) ? "used" : "wasted"].push([row, key])));
+    [computed("With a mask", withMask(state)),
+      computed("In chunks", inChunks(state)),
+      picture(`Position ${position} at the top; below it, layer by layer, the positions `
+        + "it depends on", cone)].forEach((parts, i) => {
       figures[i].querySelectorAll("p, svg").forEach((old, j) => old.replaceWith(parts[j]));
     });
     choosers.forEach((rows) => {
@@ -112,20 +137,23 @@ function draw(root, data, { make, slider, tick }) {
       rows.style.maxWidth = rows.previousElementSibling.style.maxWidth;
     });
     const last = steps.at(-1), often = layers === 1 ? "1 layer" : `${layers} layers`;
-    says.textContent = `After ${often}, position ${position} has heard of ${last.length} `
+    says.textContent = `After ${often}, position ${position} depends on ${last.length} `
       + `of ${length} positions: ${inWords(last)}.`;
   }
 
   const limited = (name, label, min, max) => slider(label,
     { min, max, step: 1, value: state[name] }, (value) => { state[name] = value; update(); });
+  const length = slider("Length", { min: 2, max: longest, step: 1, value: state.length },
+    lengthen);
   const width = limited("width", "Window", 1, state.length);
+  const layers = limited("layers", "Layers", 1, deepest);
   const position = limited("position", "Position", 0, state.length - 1);
 
   /* A shorter text has fewer positions, and no wider window; the last one stays last. */
-  function lengthen(length) {
+  function lengthen(count) {
     const atEnd = state.position === state.length - 1;
-    state.length = length;
-    for (const [label, max] of [[width, length], [position, length - 1]]) {
+    state.length = count;
+    for (const [label, max] of [[width, count], [position, count - 1]]) {
       const input = label.querySelector("input");
       input.max = max;
       if (label === position && atEnd) input.value = max;
@@ -133,17 +161,25 @@ function draw(root, data, { make, slider, tick }) {
     }
   }
 
-  const legend = [["used", "used"], ["wasted", "computed and thrown away"]].map(
+  const both = tick("to both sides", false, (on) => { state.both = on; update(); });
+  const guess = line("Your guess", "", () => {});
+  const input = guess.querySelector("input");
+  input.setAttribute("inputmode", "numeric");
+  input.addEventListener("keydown", ({ key, isComposing }) => {
+    if (key === "Enter" && !isComposing) test();
+  });
+  const settings = make("div", { change: announce },
+    make("div", { class: "c-row c-inputs" }, length, width, layers),
+    make("div", { class: "c-row c-inputs" }, position, both));
+
+  const legend = [["used", "used"], ["wasted", "computed but not used"]].map(
     ([kind, text]) => make("span", {}, make("i", { class: `c-${kind}` }), text));
   root.append(
-    make("p", { class: "c-asks" }, "How many layers does the last position need to hear of "
-      + "the first? Guess, then add layers."),
-    make("div", { class: "c-row c-inputs" },
-      slider("Length", { min: 2, max: longest, step: 1, value: state.length }, lengthen),
-      width, limited("layers", "Layers", 1, deepest)),
-    make("div", { class: "c-row c-inputs" }, position,
-      tick("to both sides", false, (both) => { state.both = both; update(); })),
-    says, make("p", { class: "c-legend" }, legend,
-      "rows ask, columns are asked: click a row to choose the position that asks"), views);
+    make("p", { class: "c-asks" }, `${start.length} positions and a window of `
+      + `${start.width}: how many layers until the last position depends on the first? `
+      + "Guess, then test."),
+    make("div", { class: "c-row c-inputs c-guess" }, guess, button("Test", test)),
+    settings, says, status, make("p", { class: "c-legend" }, legend,
+      "rows are queries, columns are keys: click a row to choose the query"), views);
   update();
 }
