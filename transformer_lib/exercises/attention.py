@@ -139,7 +139,7 @@ softmax.""",
     hints=(
         "Which power overflows first? The largest score of the row decides.",
         "Exercise 1 has the idea: you may add the same number to every score of a row.",
-        "The line with `powers / powers.sum()` stays. Change what is raised.",
+        "The line with `powers / powers.sum()` stays. Change the exponent.",
     ),
     answer="""First subtract the largest score of each row. The largest power is
 then $e^0 = 1$: nothing overflows, and the total is at least 1.""",

@@ -23,7 +23,7 @@ NARROW = Predict(
         (1, 1, 6, 6): "The width of a head is 12 / 12 = 1. The number of heads is 12.",
     },
     otherwise="The axes are sentences, heads, words that ask, words that are asked.",
-    hints=("One table per head. Who asks whom in it?",),
+    hints=("One table per head. Which words ask in it, and which are asked?",),
     answer="""(1, 12, 6, 6). Each head is only one feature wide, but it still has a
 weight for every pair of words.""",
     computed=lambda: tuple(
