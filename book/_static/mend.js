@@ -25,7 +25,3 @@ document.addEventListener("readystatechange", () => {
     list.previousElementSibling.append(list);
   }
 }, { once: true });
-
-// From a folder, a browser lets no page read another: the search then shows its results
-// without the sentences around them.
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
