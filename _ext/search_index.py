@@ -14,7 +14,8 @@ from sphinx.search import SearchEnglish, js_index
 
 # What begins a section or is one of its paragraphs; a name of the reference begins one.
 PARTS = re.compile(
-    r'<section\b(?P<section>[^>]*)>|(?P<end></section>)|<dt\b[^>]*? id="(?P<name>[^"]*)"'
+    r"<section\b(?P<section>[^>]*)>|(?P<end></section>)"
+    r'|<dt\b[^>]*? id="(?P<name>[^"]*)"'
     r"|<(?P<tag>p|h[1-4]|li)\b(?P<kind>[^>]*)>(?P<inside>.*?)</(?P=tag)>",
     re.DOTALL,
 )
@@ -35,10 +36,10 @@ def sections_of(html):
     for part in PARTS.finditer(article):
         if part["section"] is not None:
             around.append(here)
-            if anchor := re.search(r'id="([^"]*)"', part["section"]):
-                # The section of the title is the page itself.
-                if len(sections) > 1 or sections[0][1] or len(around) > 1:
-                    sections.append(here := (anchor[1], []))
+            anchor = re.search(r'id="([^"]*)"', part["section"])
+            is_page = len(around) == 1 and not sections[0][1]  # its title comes next
+            if anchor and not is_page:
+                sections.append(here := (anchor[1], []))
         elif part["end"]:
             here = around.pop() if around else here
         elif part["name"]:
