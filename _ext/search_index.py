@@ -22,7 +22,7 @@ PARTS = re.compile(
 # The link beside a heading, tags, and the delimiters, commands and braces of a formula.
 UNSAID = re.compile(r'<a class="headerlink.*?</a>|<[^>]*>|\\[()]|\\[a-z]+|[{}]')
 # Lines of every page, which answer no question, and sections that give an answer away.
-FURNITURE = re.compile(r'class="[^"]*\b(?:place|facts|rubric)\b')
+FURNITURE = re.compile(r'class="[^"]*\b(?:place|fact|rubric)\b')
 UNQUOTED = re.compile(r"(?:hint|answer|set-up)\b")
 SORTED = 8  # pages of a word; sorting all would make the compressed file larger
 ENGLISH = SearchEnglish({})
