@@ -16,7 +16,8 @@ def kind_of(node):
     """Say which fact a paragraph tells, if it tells one."""
     if not isinstance(node, nodes.paragraph) or not node.children:
         return None
-    word = node[0].astext() if isinstance(node[0], nodes.strong) else None
+    begin = next((part for part in node if part.astext()), None)
+    word = begin.astext() if isinstance(begin, nodes.strong) else None
     return word if word in KINDS else None
 
 
