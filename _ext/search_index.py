@@ -21,6 +21,12 @@ PARTS = re.compile(
 )
 # The link beside a heading, tags, and the delimiters, commands and braces of a formula.
 UNSAID = re.compile(r'<a class="headerlink.*?</a>|<[^>]*>|\\[()]|\\[a-z]+|[{}]')
+# What a formula says with commands, as far as a letter can say it.
+FRACTION = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
+SIGN = re.compile(r"\\([a-z]+)")
+SIGNS = {"sqrt": "√", "infty": "∞", "cdot": "·", "times": "×", "dots": "…", "le": "≤"}
+SIGNS |= {"alpha": "α", "beta": "β", "gamma": "γ", "varepsilon": "ε", "epsilon": "ε"}
+SIGNS |= {"theta": "θ", "lambda": "λ", "sigma": "σ", "sum": "Σ", "approx": "≈"}
 # Lines of every page, which answer no question, and sections that give an answer away.
 FURNITURE = re.compile(r'class="[^"]*\b(?:place|fact|rubric)\b')
 UNQUOTED = re.compile(r"(?:hint|answer|set-up)\b")
@@ -45,7 +51,8 @@ def sections_of(html):
         elif part["name"]:
             sections.append(here := (part["name"], []))
         elif not FURNITURE.search(part["kind"]):
-            inside = part["inside"].replace("\\sqrt", "√")
+            inside = FRACTION.sub(r"\1/\2", part["inside"])
+            inside = SIGN.sub(lambda sign: SIGNS.get(sign[1], sign[0]), inside)
             if text := " ".join(unescape(UNSAID.sub("", inside)).split()):
                 here[1].append(text)
     return [
