@@ -132,12 +132,16 @@ function evidence(page, anchor) {
   const within = anchor ? ofPage.slice(begin, begin + 1) : ofPage;
   let best = "", most = 0;
   for (const [, heading, ...texts] of begin < 0 ? [] : within) {
+    const inHeading = wordsOf(heading);
+    // Below a heading that has the words, the answer comes early.
+    const isAbout = anchor && asked.filter((word) => holds(inHeading, [word])).length > 1;
     for (const text of texts) {
       const sentences = text.split(SENTENCE);
       for (const [at, sentence] of sentences.entries()) {
         const words = wordsOf(sentence);
-        const has = asked.filter((word) => holds(words, [word])).length;
-        const score = has && has + 0.5 * (words.length > 4) + 0.4 * holds(wordsOf(heading), asked);
+        const count = asked.filter((word) => holds(words, [word])).length;
+        const has = isAbout ? Math.min(count, 1) : count;
+        const score = has && has + 0.5 * (words.length > 4) + 0.4 * holds(inHeading, asked);
         if (score > most) [best, most] = [from(sentences, at), score];
       }
     }
