@@ -4,9 +4,9 @@
 
 Sentences of 15 to 20 tokens, random weights, a vocabulary of 8,000, 24 new tokens each,
 one thread, batches of 1 to 100 sentences. In every round all ways run, in a new order
-each time. The table gives the least time of a way divided by the least of the fast decoder,
-since other programs can only add to it. Times are those of the processor. Each way
-takes one idea back and keeps the others; the readable decoder has none of them.
+each time. The table gives the least time of a way divided by the least of the fast
+decoder, since other programs can only add to it. Times are those of the processor. Each
+way takes one idea back and keeps the others; the readable decoder has none of them.
 """
 
 import argparse
