@@ -53,8 +53,8 @@ READY = Build(
     task="""Write `ready(gradients, factor, max_norm)`. `gradients`, (P, D), are those
 of a loss that was multiplied by `factor`. Return the gradients that the optimiser
 should use, (P, D): divided by the factor, and then clipped, so that their norm over
-all P x D numbers is at most `max_norm`. If one of them is infinite or nan, the step
-must change nothing: return zeros.""",
+all P x D numbers is at most `max_norm`. If one of them is infinite or nan,
+return zeros.""",
     call="ready(gradients, factor, max_norm)",
     returns={"gradients": "P D"},
     example={"gradients": 40 * numbers(2, 3), "factor": 8.0, "max_norm": 2.5},
@@ -83,7 +83,7 @@ must change nothing: return zeros.""",
         Idea(
             "skip",
             "One number that is infinite or nan makes the whole step zero.",
-            "What does the optimiser do with a gradient of zeros?",
+            "What must happen to the finite gradients of such a step?",
             [
                 case([[INF, 2.0]], 2.0, 1.0),
                 case([[2.0], [-INF]], 2.0, 4.0),
