@@ -1,13 +1,14 @@
-"""A student of half the size: what it learns from, and what it learns in the end.
+"""A smaller translator: what it learns from, and what it learns in the end.
 
     python experiments/distillation.py
 
-Run from the root of the repository; ten minutes of one core. A run that is in the table
-is not run again, so a run that was stopped goes on.
+Run from the root of the repository; a quarter of an hour of one core. A run that is in
+the table is not run again, so a run that was stopped goes on.
 
-Who teaches is the shipped translator of the grammar. Who learns is a model with half of
-its parameters: one layer in each stack instead of two, and half the inner width. Each
-way of learning has three seeds. Nothing was chosen by the test sentences that judge.
+The teacher is the shipped translator of the grammar. The student has half of its
+parameters: one layer in each stack instead of two, and half the inner width. Others
+begin with the teacher's own weights, pruned in two ways. Each way of learning has three
+seeds. Nothing was chosen by the test sentences that judge.
 """
 
 import time
