@@ -56,9 +56,9 @@ HEADS = Build(
     title="a share of the heads",
     task="""In tensor parallelism, each worker has some heads of an attention layer.
 Write `share_of_attention(x, w_q, w_k, w_v, w_o, num_heads, rank, ranks)`: what worker
-`rank` of `ranks` computes before the all-reduce. x is (B, T, d). The weights, (d, d), are laid
-out as in `nn.Linear`, without biases. Worker 0 has the first heads, worker 1 the next,
-each the same number. There is no mask. Return (B, T, d), so that the results
+`rank` of `ranks` computes before the all-reduce. x is (B, T, d). The weights, (d, d),
+are laid out as in `nn.Linear`, without biases. Worker 0 has the first heads, worker 1
+the next, each the same number. There is no mask. Return (B, T, d), so that the results
 of all workers add up to the output of the layer.""",
     call="share_of_attention(x, w_q, w_k, w_v, w_o, num_heads, rank, ranks)",
     returns={"part": "B T d"},
