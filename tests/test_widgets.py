@@ -17,6 +17,7 @@ from bookkit.widgets.merges import merges_control
 from bookkit.widgets.positions import positions_control
 from bookkit.widgets.race import race_control
 from bookkit.widgets.softmax import softmax_control
+from bookkit.widgets.split import split_control
 from bookkit.widgets.switches import switches_control
 from bookkit.widgets.translator import translator_control
 from bookkit.widgets.window import window_control
@@ -72,6 +73,7 @@ def all_controls():
         positions_control(),
         translator_control(),
         window_control(),
+        split_control(["a"], torch.ones(1, 4), *[torch.eye(4)] * 4, 2),
         arrows_control(WORDS, (2, 1), [(0, 0)] * 3, [(1, 0)] * 3),
     ]
 
