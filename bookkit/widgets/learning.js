@@ -99,7 +99,7 @@ function draw(root, { updates, words, runs, others }, kit) {
     map.setAttribute("aria-label", "Cross-attention: "
       + `${percent(framed(weights, length))} of it in the framed cells on average`);
     facts.textContent = `After ${updates[at]} updates ${RUNS[run]}: loss `
-      + `${loss[at].toFixed(2)}. “${word}” becomes ${said}: ${verdict}. Of all held-out `
+      + `${loss[at].toFixed(2)}. “${word}” becomes ${said}: ${verdict}. Of all unseen `
       + `sequences, ${percent(exact[at])} are right.`;
     paths.forEach((path, i) => {
       path.style.display = state.seen[i] ? "" : "none";
@@ -160,7 +160,7 @@ function draw(root, { updates, words, runs, others }, kit) {
     },
   }, {
     text: "The same weights and batches, but no warm-up: the rate is at its peak from the "
-      + `first update on. After ${updates[last]} updates, how many of the held-out sequences `
+      + `first update on. After ${updates[last]} updates, how many of the unseen sequences `
       + "are right?",
     begin: () => {},
     options: HOW_MANY,
@@ -265,7 +265,7 @@ function draw(root, { updates, words, runs, others }, kit) {
     make("div", { class: "c-row c-inputs" }, runPick, wordPick),
     make("div", { class: "c-learn" },
       make("div", {},
-        make("p", { class: "c-hint" }, "Loss on held-out sequences (nats)"), curve,
+        make("p", { class: "c-hint" }, "Loss on unseen sequences"), curve,
         make("div", { class: "c-row c-inputs c-race-steps" }, play, scrubber),
         make("p", { class: "c-hint" }, "It writes"), tiles,
         make("p", { class: "c-legend" }, [["right", "right letter"], ["other", "wrong letter"],
