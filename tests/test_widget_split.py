@@ -256,3 +256,14 @@ def test_a_missing_word_and_heads_that_do_not_divide_are_refused():
         split_control(["a", "b"], x, *w, H)
     with pytest.raises(ValueError, match="divisible by num_heads, got 12 and 5"):
         split_control(WORDS, x, *w, 5)
+
+
+@pytest.mark.book
+@pytest.mark.parametrize("width", [1400, 400])
+def test_on_the_page_all_columns_are_about_equally_wide(tab, server, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.goto(f"{server}/book/04_many_heads.html")
+    cells = tab.locator("[data-control=split] .c-split button")
+    widths = cells.evaluate_all("all => all.map(cell => cell.offsetWidth)")
+    assert len(widths) == 4 * T * D_MODEL
+    assert min(widths) >= max(widths) - 6 > 12
