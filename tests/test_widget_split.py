@@ -134,7 +134,7 @@ def test_all_heads_read_a_number_of_the_input(control, guess, begins):
     assert answers(control).startswith(begins)
 
 
-def test_whoever_looks_first_still_answers(control):
+def test_a_reader_who_looks_first_still_has_to_answer(control):
     cell(control, 0, 0).click()
     assert answers(control) == "Now you have seen it: choose the answer."
     assert not control.get_by_role("button", name="Next question").is_visible()
