@@ -46,8 +46,8 @@ def case(rows, columns, size=2, channels=1, pictures=1):
 PASTE = Build(
     name="beyond-text-2",
     title="patches back to a picture",
-    task="""Write `paste(patches, size, columns)`, the inverse of `cut_into_patches`. The
-patches, (B, S, K), come row by row, `columns` in each row. Each has
+    task="""Write `paste(patches, size, columns)`, the inverse of `cut_into_patches`.
+The patches, (B, S, K), come row by row, `columns` in each row. Each has
 K = channels · size · size numbers: its rows of pixels, channel after channel.
 Return the pictures, (B, C, Y, X).""",
     call="paste(patches, size, columns)",
