@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from transformer_lib.exercises import Break, Build, Idea, Predict, numbers
+from transformer_lib.exercises import Build, Idea, Predict, numbers
 
 # -- Smaller patches -------------------------------------------------------------------
 
@@ -200,77 +200,4 @@ def pixels_upside_down(patches, size, columns):
     return paste(tiles, size, columns)
 
 
-# -- view in place of cutting ----------------------------------------------------------
-
-
-def cut(pictures, size):
-    """Cut pictures, (B, C, height, width), into patches, (B, S, C * size * size)."""
-    x = pictures.unflatten(-1, (-1, size)).unflatten(-3, (-1, size))
-    return x.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
-
-
-def cut_by_view(pictures, size):
-    return pictures.reshape(len(pictures), -1, pictures.shape[1] * size * size)
-
-
-PICTURES = numbers(3, 1, 6, 4)
-
-VIEW = Break(
-    name="beyond-text-3",
-    title="view in place of cutting",
-    task="""Someone replaces the body of `cut_into_patches` by one `reshape` to
-(B, S, channels · size · size). Which of these checks fail for grey pictures, 6 pixels
-high and 4 wide, and patches of 2 x 2?""",
-    broken=cut_by_view,
-    intact=cut,
-    checks={
-        "a": (
-            "The result has the shape (B, 6, 4).",
-            lambda f: f(PICTURES, 2).shape == (3, 6, 4),
-            "Check a holds: `reshape` was told this shape.",
-        ),
-        "b": (
-            "Every number of the picture occurs in exactly one patch.",
-            lambda f: torch.equal(
-                f(PICTURES, 2).flatten(1).sort().values,
-                PICTURES.flatten(1).sort().values,
-            ),
-            "Check b holds: `reshape` loses no number.",
-        ),
-        "c": (
-            "If the top left pixel changes, only the first patch changes.",
-            lambda f: changed(f, 0, 0) == [0],
-            "Check c holds: the first pixel lies first in memory, and so in the first "
-            "patch.",
-        ),
-        "d": (
-            "The first patch contains the top left square of pixels.",
-            lambda f: torch.equal(
-                f(PICTURES, 2)[:, 0], PICTURES[:, 0, :2, :2].flatten(1)
-            ),
-            "Check d fails: `reshape` puts the first row of pixels into it.",
-        ),
-        "e": (
-            "A picture that is one patch wide is cut correctly.",
-            lambda f: torch.equal(
-                f(PICTURES[..., :2], 2), PICTURES[..., :2].reshape(3, 3, 4)
-            ),
-            "Check e holds: there the pixels of each patch lie next to each other in "
-            "memory.",
-        ),
-    },
-    hints=("Which four numbers of a picture of 6 x 4 lie first in memory?",),
-    answer="""Only check d fails. The shape is right and no number is lost, so training
-runs, on strips in place of squares. Test a function that moves numbers with numbers
-that show where they came from, such as `torch.arange`.""",
-)
-
-
-def changed(f, row, column):
-    """List the patches of the first picture that depend on a pixel."""
-    other = PICTURES.clone()
-    other[0, 0, row, column] += 1
-    return (f(other, 2)[0] != f(PICTURES, 2)[0]).any(-1).nonzero().flatten().tolist()
-
-
-EXERCISES = [SMALLER, PASTE, VIEW]
+EXERCISES = [SMALLER, PASTE]

@@ -1,9 +1,8 @@
 """The exercises of the chapter on what changed since 2017."""
 
 import torch
-from torch import nn
 
-from transformer_lib.exercises import Break, Build, Idea, Predict, numbers
+from transformer_lib.exercises import Build, Idea, Predict, numbers
 
 # -- One key head ----------------------------------------------------------------------
 
@@ -179,84 +178,4 @@ def features_reversed(weight, num_heads):
     return weight.unflatten(0, (num_heads, -1)).flip(1).flatten(0, 1)
 
 
-# -- eps outside the root --------------------------------------------------------------
-
-EPS = 1e-5
-
-
-def eps_under_the_root(x):
-    return x / (x.square().mean(dim=-1, keepdim=True) + EPS).sqrt()
-
-
-def eps_outside(x):
-    return x / (x.square().mean(dim=-1, keepdim=True).sqrt() + EPS)
-
-
-def size(x):
-    """Return the root of the mean square."""
-    return x.square().mean().sqrt()
-
-
-VECTOR = numbers(64)
-
-ROOT = Break(
-    name="since-2017-3",
-    title="eps outside the root",
-    task="""Someone writes $x / (\\sqrt{\\text{mean}(x^2)} + \\varepsilon)$ for
-$x / \\sqrt{\\text{mean}(x^2) + \\varepsilon}$, with $\\varepsilon = 10^{-5}$. Let $x$
-be a vector of 64 random features with a root mean square near 1. Which of these checks
-fail?""",
-    broken=eps_outside,
-    intact=eps_under_the_root,
-    checks={
-        "a": (
-            "The norm of x equals that of `nn.RMSNorm`, to within 0.001.",
-            lambda norm: torch.allclose(
-                norm(VECTOR),
-                nn.functional.rms_norm(VECTOR, (64,), eps=EPS),
-                rtol=0,
-                atol=1e-3,
-            ),
-            "Check a holds: next to 1, eps is too small to matter in either place.",
-        ),
-        "b": (
-            "The norm of a vector of zeros is zero.",
-            lambda norm: bool((norm(0 * VECTOR) == 0).all()),
-            "Check b holds: eps prevents a division by zero in either place.",
-        ),
-        "c": (
-            "The norm of 0.01 x equals that of `nn.RMSNorm`, to within 0.001.",
-            lambda norm: torch.allclose(
-                norm(0.01 * VECTOR),
-                nn.functional.rms_norm(0.01 * VECTOR, (64,), eps=EPS),
-                rtol=0,
-                atol=1e-3,
-            ),
-            "Check c fails: the mean square is 0.0001, only ten times eps. Under the "
-            "root, eps changes the result by a few percent.",
-        ),
-        "d": (
-            "The norms of x and 2 x are equal, to within 0.001.",
-            lambda norm: torch.allclose(
-                norm(VECTOR), norm(2 * VECTOR), rtol=0, atol=1e-3
-            ),
-            "Check d holds: at these sizes, the division removes the size of x.",
-        ),
-        "e": (
-            "The norm of 0.0001 x has a root mean square below 0.1.",
-            lambda norm: bool(size(norm(1e-4 * VECTOR)) < 0.1),
-            "Check e fails: outside the root, eps is a tenth of the size, so the "
-            "vector is still brought to about 0.9.",
-        ),
-    },
-    hints=(
-        "Under the root, eps is compared with the *square* of the size; outside, with "
-        "the size itself.",
-    ),
-    answer="""Checks c and e fail. A vector of size 1 does not show the fault, so a test
-with `torch.randn` alone does not find it. At a size of 0.01 the results differ by a few
-percent. At 0.0001 the right form shrinks the vector to about 0.03, and the wrong one
-brings it to about 0.9.""",
-)
-
-EXERCISES = [SHARE, REORDER, ROOT]
+EXERCISES = [SHARE, REORDER]
