@@ -351,8 +351,8 @@ words with two padding tokens. Which of these checks fail?""",
     },
     hints=("What does a padded position hold after the first layer?",),
     answer="""Checks b and c fail. In the first layer the padded positions are hidden
-as keys, but as queries they gather just as real words do. In the second layer the words read
-what they have gathered.""",
+as keys, but as queries they gather just as real words do. In the second layer the words
+read what they have gathered.""",
 )
 
 
