@@ -257,7 +257,7 @@ def test_what_is_quoted_below_a_result_has_no_commands_of_formulas(tab, server):
     quoted = link.locator("xpath=..").locator(".context")
     quoted.wait_for()
     text = quoted.inner_text()
-    assert "is the timescale of the pair" in text
+    assert "t divided by the timescale" in text
     assert not {"\\", "{", "$"} & set(text)
 
 
