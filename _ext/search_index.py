@@ -1,9 +1,9 @@
-"""Give the search's index what it needs to rank pages, and to describe them offline.
+"""Give the search's index what it needs to rank pages, and to quote them.
 
 The index lists the pages that have a word, in the order of their names. Here those that
-have it most often come first. The index also gets the first sentences of each page,
-because a page that was opened from a folder may not read another one. To make room, it
-loses what the book's search does not use: numbers, and the general index.
+have it most often come first. The index also gets the sections of each page with their
+paragraphs, because a page that was opened from a folder may not read another one. To
+make room, it loses what the book's search does not use: numbers, and the general index.
 """
 
 import re
@@ -12,41 +12,68 @@ from html import unescape
 
 from sphinx.search import SearchEnglish, js_index
 
-PROSE = re.compile(r"<(p|h[1-4]|li)\b[^>]*>(.*?)</\1>", re.DOTALL)
+# What begins a section or is one of its paragraphs; a name of the reference begins one.
+PARTS = re.compile(
+    r"<section\b(?P<section>[^>]*)>|(?P<end></section>)"
+    r'|<dt\b[^>]*? id="(?P<name>[^"]*)"'
+    r"|<(?P<tag>p|h[1-4]|li)\b(?P<kind>[^>]*)>(?P<inside>.*?)</(?P=tag)>",
+    re.DOTALL,
+)
 # The link beside a heading, tags, and the delimiters, commands and braces of a formula.
 UNSAID = re.compile(r'<a class="headerlink.*?</a>|<[^>]*>|\\[()]|\\[a-z]+|[{}]')
+# What a formula says with commands, as far as a letter can say it.
+FRACTION = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
+SIGN = re.compile(r"\\([a-z]+)")
+SIGNS = {"sqrt": "√", "infty": "∞", "cdot": "·", "times": "×", "dots": "…", "le": "≤"}
+SIGNS |= {"alpha": "α", "beta": "β", "gamma": "γ", "varepsilon": "ε", "epsilon": "ε"}
+SIGNS |= {"theta": "θ", "lambda": "λ", "sigma": "σ", "sum": "Σ", "approx": "≈"}
+# Lines of every page, which answer no question, and sections that give an answer away.
+FURNITURE = re.compile(r'class="[^"]*\b(?:place|fact|rubric)\b')
+UNQUOTED = re.compile(r"(?:hint|answer|set-up)\b")
 SORTED = 8  # pages of a word; sorting all would make the compressed file larger
-LENGTH = 240  # characters, as in Sphinx's own summaries
 ENGLISH = SearchEnglish({})
 
 
-def prose_of(html):
-    """List the paragraphs, headings and points of a page, each with its tag."""
+def sections_of(html):
+    """List the sections of a page: the anchor and the paragraphs, heading first."""
     article = html.partition("<article")[2].partition("</article>")[0]
-    for tag, inside in PROSE.findall(article):
-        text = " ".join(unescape(UNSAID.sub("", inside)).split())
-        if text:
-            yield tag, text
-
-
-def shortened(text):
-    """Cut a text that is too long after a word."""
-    return text if len(text) <= LENGTH else text[:LENGTH].rpartition(" ")[0] + " …"
+    sections, around = [("", [])], []
+    here = sections[0]
+    for part in PARTS.finditer(article):
+        if part["section"] is not None:
+            around.append(here)
+            anchor = re.search(r'id="([^"]*)"', part["section"])
+            is_page = len(around) == 1 and not sections[0][1]  # its title comes next
+            if anchor and not is_page:
+                sections.append(here := (anchor[1], []))
+        elif part["end"]:
+            here = around.pop() if around else here
+        elif part["name"]:
+            sections.append(here := (part["name"], []))
+        elif not FURNITURE.search(part["kind"]):
+            inside = FRACTION.sub(r"\1/\2", part["inside"])
+            inside = SIGN.sub(lambda sign: SIGNS.get(sign[1], sign[0]), inside)
+            if text := " ".join(unescape(UNSAID.sub("", inside)).split()):
+                here[1].append(text)
+    return [
+        [anchor, *texts]
+        for anchor, texts in sections
+        if texts and not UNQUOTED.match(anchor)
+    ]
 
 
 def improve(app, exception):
-    """Order the pages of each word, and add the first sentences of each page."""
+    """Order the pages of each word, and add the sections of each page."""
     path = app.outdir / "searchindex.js"
     if exception or app.builder.name != "html" or not path.is_file():
         return
     index = js_index.loads(path.read_text(encoding="utf-8"))
-    stems, counts, begins = {}, [], []
+    stems, counts, sections = {}, [], []
     for name in index["docnames"]:
         page = (app.outdir / f"{name}.html").read_text(encoding="utf-8")
-        prose = list(prose_of(page))
-        first = next((text for tag, text in prose if tag == "p"), "")
-        begins.append(shortened(first))
-        words = ENGLISH.split(" ".join(text for _, text in prose))
+        sections.append(sections_of(page))
+        texts = [text for _, *texts in sections[-1] for text in texts]
+        words = ENGLISH.split(" ".join(texts))
         for word in set(words) - stems.keys():
             stems[word] = ENGLISH.stem(word).lower()
         counts.append(Counter(stems[word] for word in words))
@@ -58,7 +85,7 @@ def improve(app, exception):
             pages.sort()  # also after a build that changed nothing
             pages.sort(key=lambda page, word=word: -counts[page][word])
             pages[SORTED:] = sorted(pages[SORTED:])
-    index |= {"begins": begins, "indexentries": {}}
+    index |= {"sections": sections, "indexentries": {}}
     path.write_text(js_index.dumps(index), encoding="utf-8")
 
 

@@ -1,6 +1,7 @@
 """What fewer bits cost the translator of captions, and what time they take.
 
-    python experiments/quantization.py scores  # an hour of one core
+    python experiments/quantization.py scores      # an hour of one core
+    python experiments/quantization.py pairs       # some minutes
     python experiments/quantization.py times       # some minutes
 
 Run from the root of the repository, with the captions in place; one thread. A row that
@@ -26,9 +27,11 @@ from transformer_lib.data.multi30k import multi30k
 from transformer_lib.faster.quantization import (
     QuantizedLinear,
     calibrate,
+    dequantize,
     fake_quantize,
     largest_inputs,
     quantize,
+    quantize_rows,
 )
 from transformer_lib.model import FeedForward, Transformer
 from transformer_lib.translation import Translator
@@ -43,6 +46,11 @@ FAULT = 20  # how many times as large the input of the planted position is
 RESAMPLED = 2000
 
 Way = tuple[str, str, int]  # name, setting, beam
+PAIRS = (  # ways that are compared with each other, not with float32
+    (("rows", "5"), ("rows", "6")),
+    (("groups", "4"), ("rows", "4")),
+    (("groups", "3"), ("rows", "3")),
+)
 
 
 def rounded_by_matrix(model: Transformer, bits: int) -> Transformer:
@@ -53,6 +61,17 @@ def rounded_by_matrix(model: Transformer, bits: int) -> Transformer:
             if weight.dim() == 2:
                 scale = weight.abs().max() / most
                 weight.copy_((weight / scale).round() * scale)
+    return model
+
+
+def rounded_by_group(model: Transformer, bits: int, columns: int = 32) -> Transformer:
+    """Round every matrix with one scale for each group of columns of a row."""
+    model = deepcopy(model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                rounded = quantize_rows(weight.view(-1, columns), bits)
+                weight.copy_(dequantize(*rounded).view_as(weight))
     return model
 
 
@@ -112,6 +131,8 @@ def ways(
         )
     for bits in (8, 6, 5, 4, 3):
         yield ("matrix", str(bits), 1), lambda bits=bits: rounded_by_matrix(model, bits)
+    for bits in (8, 6, 5, 4, 3):
+        yield ("groups", str(bits), 1), lambda bits=bits: rounded_by_group(model, bits)
     yield ("torch", "by matrix", 1), lambda: torchs_dynamic(model, by_row=False)
     yield ("torch", "by row", 1), lambda: torchs_dynamic(model, by_row=True)
     yield ("float32", "", 5), lambda: model
@@ -182,6 +203,35 @@ def scores() -> None:
         print(row, flush=True)
 
 
+def pairs() -> None:
+    """Compare two ways with each other on the validation captions."""
+    translator = Translator.load(ROOT / "models/multi30k-en-de")
+    sources, references = map(list, zip(*multi30k("validation"), strict=True))
+    make = {way[:2]: made for way, made in ways(translator, []) if way[2] == 1}
+    for one, other in PAIRS:
+        row = {"way": "pair", "setting": f"{' '.join(one)} against {' '.join(other)}"}
+        if any(row.items() <= known.items() for known in read(SCORES)):
+            continue
+        found, others = (
+            Translator(make[way](), translator.tokenizer).translate(sources)
+            for way in (one, other)
+        )
+        counted, other_counts = counts(found, references), counts(others, references)
+        low, high = difference(counted, other_counts)
+        score = bleu(counted.sum(0))
+        row |= {
+            "beam": 1,
+            "same_training": "",
+            "same": f"{share_of_same(found, others):.4f}",
+            "bleu_lc_13a": f"{score:.4f}",
+            "difference": f"{score - bleu(other_counts.sum(0)):.4f}",
+            "low": f"{low:.2f}",
+            "high": f"{high:.2f}",
+        }
+        add(SCORES, [row])
+        print(row, flush=True)
+
+
 def share_of_same(ours: list[str], theirs: list[str]) -> float:
     """Share of translations that are the same to the letter."""
     same = [one == other for one, other in zip(ours, theirs, strict=True)]
@@ -238,8 +288,10 @@ def times(rounds: int = 15) -> None:
 
 
 def note(what: str, rows: int, runs: dict[str, Callable], rounds: int) -> None:
-    """Run all in turn; write the least time of each, as a multiple of float32's."""
-    if any(row["what"] == what and row["rows"] == str(rows) for row in read(TIMES)):
+    """Run all in turn; write the least time of each, in milliseconds."""
+    row = {"processor": torch.backends.cpu.get_cpu_capability()}
+    row |= {"what": what, "rows": str(rows)}
+    if any(row.items() <= known.items() for known in read(TIMES)):
         return
     least = dict.fromkeys(runs, float("inf"))
     with torch.inference_mode():
@@ -252,7 +304,6 @@ def note(what: str, rows: int, runs: dict[str, Callable], rounds: int) -> None:
                 if number:
                     spent = (time.thread_time() - start) / repeats
                     least[way] = min(least[way], spent)
-    row = {"what": what, "rows": rows}
     row |= {f"{way} ms": f"{1000 * spent:.3g}" for way, spent in least.items()}
     add(TIMES, [row])
     print(row, flush=True)
@@ -260,6 +311,6 @@ def note(what: str, rows: int, runs: dict[str, Callable], rounds: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["scores", "times"])
+    parser.add_argument("what", choices=["scores", "pairs", "times"])
     torch.set_num_threads(1)
-    {"scores": scores, "times": times}[parser.parse_args().what]()
+    {"scores": scores, "pairs": pairs, "times": times}[parser.parse_args().what]()

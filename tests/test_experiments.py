@@ -2,7 +2,9 @@
 
 import math
 import sys
+import zlib
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -27,6 +29,7 @@ sys.path.append(str(FOLDER))  # the scripts import their neighbours
 
 import ablations  # noqa: E402
 import distillation  # noqa: E402
+import learning  # noqa: E402
 import multi30k_counts  # noqa: E402
 import multi30k_side_by_side as side_by_side  # noqa: E402
 import one_stack  # noqa: E402
@@ -525,6 +528,7 @@ def test_a_student_is_trained_once_for_each_way_and_seed(tmp_path, monkeypatch):
         "plain": distillation.Way("true 1,000", 2),
         "soft": distillation.Way("true 1,000", 2, temperature=2.0),
         "pruned": distillation.Way("true 1,000", 0, pruned=True),
+        "zeros": distillation.Way("true 1,000", 2, zeros=0.8),
     }
     monkeypatch.setattr(distillation, "WAYS", ways)
     monkeypatch.setattr(distillation, "TABLE", tmp_path / "distillation.csv")
@@ -533,19 +537,22 @@ def test_a_student_is_trained_once_for_each_way_and_seed(tmp_path, monkeypatch):
         distillation.main(seeds=[1])
         rows = read(tmp_path / "distillation.csv")
         assert [row["way"] for row in rows] == list(ways)
-    assert len({row["loss"] for row in rows}) == 3
+    assert len({row["loss"] for row in rows}) == 4
     recorded = read(FOLDER / "distillation.csv")
     assert rows[0].keys() == recorded[0].keys()
     pruned = next(row for row in recorded if row["way"] == "pruned")
     assert rows[2]["parameters"] == pruned["parameters"]
+    zeros = next(row for row in recorded if row["way"].startswith("80 % zeros,"))
+    assert rows[3]["parameters"] == zeros["parameters"]  # they stayed zero
 
 
-def test_every_recorded_student_has_half_of_the_teachers_numbers():
+def test_every_recorded_student_has_at_most_half_of_the_teachers_numbers():
     whole = sum(p.numel() for p in distillation.teacher().model.parameters())
     rows = read(FOLDER / "distillation.csv")
     assert {row["way"] for row in rows} == set(distillation.WAYS)
     for row in rows:
-        assert int(row["parameters"]) / whole == pytest.approx(0.5, abs=0.005)
+        share = 0.383 if "zeros" in row["way"] else 0.5
+        assert int(row["parameters"]) / whole == pytest.approx(share, abs=0.005)
         assert int(row["updates"]) == distillation.WAYS[row["way"]].updates
         assert 0 < float(row["loss"]) < 5
         assert 0 <= float(row["exact"]) <= 1
@@ -751,6 +758,60 @@ def test_the_model_that_learned_by_peeking_is_lost_behind_the_mask(monkeypatch):
             monkeypatch.setattr(model, "target_mask", lambda tgt: padding_mask(tgt, 0))
             found = evaluate(model, batches)[1]
             assert found == pytest.approx(float(row["accuracy as trained"]), abs=1e-3)
+
+
+# Words written backwards, with warm-up and without it
+
+
+def test_the_two_rates_differ_only_until_the_end_of_the_warm_up():
+    warm, cold = learning.RATES["yes"], learning.RATES["no"]
+    assert warm(1) == pytest.approx(learning.PEAK / learning.WARMUP)
+    assert [cold(update) for update in (1, 50, 100)] == [learning.PEAK] * 3
+    assert all(warm(update) < cold(update) for update in range(1, 100))
+    assert all(warm(update) == cold(update) for update in range(100, 401))
+
+
+def test_the_words_are_held_out_and_spelled_in_letters():
+    for word in learning.WORDS:
+        ids, answer = learning.pair_of(word)
+        assert learning.spell(ids) == word
+        assert learning.spell(answer) == word[::-1]
+        assert zlib.crc32(repr(ids).encode()) % 10 == 0  # as toy_pairs decides
+    assert learning.spell([1, 3, 19]) == "·aq"
+
+
+def test_a_word_is_recorded_with_the_weights_of_the_model():
+    config = replace(learning.CONFIG, d_model=8, d_ff=8)
+    model = Transformer(config).double()
+    row = learning.word_row(model, "melon")
+    batch = make_batch([learning.pair_of("melon")])
+    expected = toys.cross_weights(model, batch)[0].flatten()
+    digits = [row["weights"][i : i + 2] for i in range(0, 2 * 36, 2)]
+    found = torch.tensor([int(each) / 100 for each in digits])
+    assert_close(found, expected, rtol=0, atol=0.01)
+    assert len(row["weights"]) == 2 * 36
+
+
+def test_the_runs_are_recorded_and_not_run_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(learning, "EVERY", 2)
+    torch.set_default_dtype(torch.float32)
+    learning.main(seeds=[1, 2], folder=tmp_path, updates=4)
+    files = [tmp_path / f"learning{name}.csv" for name in ("", "_words")]
+    written = [file.read_bytes() for file in files]
+    curves, words = map(read, files)
+    assert len(curves) == 2 * 2 * 3
+    assert {row["seed"] for row in words} == {"1"}
+    assert len(words) == 2 * len(learning.WORDS) * 3
+    monkeypatch.setattr(learning, "run", None)
+    learning.main(seeds=[1, 2], folder=tmp_path, updates=4)
+    assert [file.read_bytes() for file in files] == written
+
+
+def test_both_runs_of_a_seed_begin_with_the_same_model():
+    rows = [row for row in read(FOLDER / "learning.csv") if row["update"] == "0"]
+    losses = {(row["warmup"], row["seed"]): row["loss"] for row in rows}
+    for seed in map(str, learning.SEEDS):
+        assert losses["yes", seed] == losses["no", seed]
 
 
 # Counts of captions

@@ -5,7 +5,6 @@ import re
 import sys
 
 import pytest
-import torch
 import yaml
 from axe import findings
 from book_files import BOOK, HTML, NOTEBOOKS, ROOT, read_notebook, source
@@ -15,8 +14,6 @@ from test_pages import NARROW, PAGES, WIDE, built, faults_of, read, soup
 sys.path.append(str(ROOT / "_ext"))
 
 import sharing
-
-from transformer_lib.translation import Translator
 
 pytestmark = pytest.mark.book
 FRONT = HTML / "book" / "intro.html"
@@ -131,14 +128,6 @@ def test_what_is_said_of_the_translator_stands_on_its_card():
         assert re.search(said, text)[1] == re.search(on_card, card)[1], said
 
 
-def test_the_translation_on_the_front_page_is_what_the_model_writes():
-    torch.set_default_dtype(torch.float32)
-    text = (BOOK / "intro.md").read_text("utf-8")
-    english, german = re.search(r"\*([^*]+)\* becomes \*([^*]+)\*", text).groups()
-    translator = Translator.load(ROOT / "models" / "multi30k-en-de")
-    assert translator.translate([english]) == [german]
-
-
 def test_each_box_in_the_drawing_leads_to_the_chapter_of_its_number():
     boxes = soup(built(FRONT)).select("svg.map a")
     for box in boxes:
@@ -152,24 +141,49 @@ def test_each_box_in_the_drawing_leads_to_the_chapter_of_its_number():
 # -- What a reader sees of it ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [(WIDE, 900), (820, 1100), (NARROW, 800)])
-def test_the_first_screen_has_a_sentence_two_buttons_and_a_listing_in_motion(tab, size):
+SIZES = [(WIDE, 900), (820, 1100), (NARROW, 800)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_first_screen_has_a_sentence_two_buttons_and_a_translation(tab, size):
     tab.set_viewport_size({"width": size[0], "height": size[1]})
     read(tab, built(FRONT).as_uri())
     assert tab.evaluate("scrollY") == 0
     assert tab.evaluate("document.activeElement === document.body")
     start, other = tab.locator(".front-start a").all()
     assert start.get_attribute("href").startswith("01_text_to_tensors.html")
-    walk = tab.locator(".front .walk")
-    line = walk.locator("[aria-current]")
-    assert ".softmax(" in line.inner_text()
-    for part in (tab.locator(".front-lead > p"), start, other, line):
+    german = tab.locator(".front .c-german")
+    assert german.inner_text() == "Ein brauner Hund rennt über den Strand."
+    for part in (tab.locator(".front-lead > p"), start, other, german):
         box = part.bounding_box()
         assert box["y"] + box["height"] < size[1]
+    other.click()
+    tab.wait_for_function("scrollY > 0")
+    assert tab.faults == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_listing_on_the_front_page_steps_and_scrolls_with_the_page_alone(tab, size):
+    tab.set_viewport_size({"width": size[0], "height": size[1]})
+    read(tab, built(FRONT).as_uri())
+    walk = tab.locator(".front-listing .walk")
+    assert "query @ key" in walk.locator("[aria-current]").inner_text()
     before = walk.locator(".w-count").inner_text()
     walk.get_by_role("button", name="Next").click()
     assert walk.locator(".w-count").inner_text() != before
-    assert tab.faults == []
+    for part in walk.locator(".w-rows, .w-exists").all():
+        assert part.evaluate("part => part.scrollHeight - part.clientHeight") <= 1
+
+
+def test_on_a_phone_an_example_shows_its_translation_on_the_screen(browser):
+    size = {"width": NARROW, "height": 800}
+    context = browser.new_context(viewport=size, is_mobile=True, has_touch=True)
+    phone = context.new_page()
+    read(phone, built(FRONT).as_uri())
+    phone.get_by_role("button", name="A man with a guitar").tap()
+    german = phone.locator(".c-german", has_text="Gitarre")
+    expect(german).to_be_in_viewport(ratio=1)
+    context.close()
 
 
 def test_the_first_tab_key_leads_to_the_top_of_the_front_page(tab):
@@ -197,6 +211,21 @@ def test_the_drawing_of_the_model_fits_the_screen(tab):
         assert box["height"] < height
 
 
+# -- Facts of a chapter ---------------------------------------------------------------
+
+
+def test_a_chapter_tells_its_facts_together_and_leaves_out_how_to_run_it():
+    for name in CHAPTERS:
+        page = soup(built(HTML / "book" / f"{name}.html"))
+        (box,) = page.select(".facts")
+        words = [line.strong.text for line in box.select("p")]
+        assert words[:3] == ["Paper", "Library", "Time"], name
+        assert words[3:] in ([], ["Try"]), name
+        assert not [
+            part for part in page.select("article p > strong") if part.text == "Run"
+        ]
+
+
 # -- Where a page is, and what was read ------------------------------------------------
 
 
@@ -210,6 +239,16 @@ def test_each_page_says_where_in_the_book_it_is():
         (line,) = soup(built(HTML / "book" / f"{name}.html")).select("article .place")
         assert line.text == place
         assert not line.has_attr("data-chapter")
+
+
+def test_the_contents_show_the_open_page_wherever_they_were_left(tab, server):
+    read(tab, f"{server}/book/01_text_to_tensors.html")
+    read(tab, f"{server}/book/28_beyond_text.html")
+    tab.wait_for_load_state("load")
+    link = tab.locator(".bd-sidebar-primary nav .current > a").last
+    assert "28." in link.inner_text()
+    box = link.bounding_box()
+    assert 0 < box["y"] < 900 - box["height"]
 
 
 def go_to_end(tab):

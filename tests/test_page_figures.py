@@ -53,7 +53,8 @@ def test_a_figure_opens_large_and_closes_by_keys_alone(tab, server, width):
             button.focus()
             tab.keyboard.press("Enter")
             large.wait_for()
-            assert large.get_by_role("img").bounding_box()["width"] > size
+            opened = large.get_by_role("img").bounding_box()["width"]
+            assert size < opened <= width or width - 40 < opened <= width
             ids = "[...document.querySelectorAll('article [id], dialog [id]')]"
             names = tab.evaluate(f"{ids}.map(part => part.id)")
             assert len(names) == len(set(names))
@@ -69,6 +70,22 @@ def test_a_figure_opens_large_by_a_click_and_closes_by_one(tab):
     figure.click()
     large = tab.get_by_role("dialog", name="Figure, large")
     large.get_by_role("img").click()
+    large.wait_for(state="hidden")
+
+
+def test_on_a_phone_a_figure_opens_as_wide_as_the_screen_and_grows_by_a_tap(tab):
+    tab.set_viewport_size({"width": 400, "height": 850})
+    read(tab, built(HTML / "book" / "09_transformer.html").as_uri())
+    figure = tab.locator(".picture:visible").first
+    figure.get_by_role("button", name="Enlarge figure").click()
+    large = tab.get_by_role("dialog", name="Figure, large")
+    picture = large.get_by_role("img")
+    assert picture.bounding_box()["width"] <= 400
+    picture.click()
+    assert picture.bounding_box()["width"] > 500
+    picture.click()
+    assert picture.bounding_box()["width"] <= 400
+    large.get_by_role("button", name="Close").click()
     large.wait_for(state="hidden")
 
 

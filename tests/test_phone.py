@@ -117,6 +117,16 @@ def test_the_bar_above_a_page_has_few_buttons_large_enough_for_a_thumb(phone):
     assert phone.locator("button[onclick*='FullScreen']").count() == 0
 
 
+def test_the_buttons_above_a_page_have_names_and_leave_no_tooltip(phone):
+    read(phone, built(CHAPTER).as_uri())
+    for name in ("Chapters", "On this page", "Theme: as the system has it"):
+        phone.locator(".bd-header-article").get_by_role("button", name=name).first.tap()
+        phone.wait_for_timeout(400)
+        assert phone.locator(".tooltip:visible").count() == 0
+        phone.keyboard.press("Escape")
+        phone.wait_for_timeout(400)
+
+
 def test_below_a_figure_a_word_says_that_it_can_be_enlarged_where_nothing_hovers(phone):
     read(phone, built(CHAPTER).as_uri())
     figure = phone.locator(".picture:visible").first

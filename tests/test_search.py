@@ -91,17 +91,50 @@ def test_american_spelling_plural_and_a_beginning_find_the_same(tab):
         assert tab.evaluate(ASK, query)[:2] == tab.evaluate(ASK, same)[:2]
 
 
-def test_from_a_folder_a_result_says_how_its_page_begins(tab):
-    read(tab, f"{HTML.as_uri()}/search.html?q=label+smoothing")
-    page = tab.locator(
-        "#search-results li", has=tab.locator("a[href*='11_training_well']")
-    )
-    expect(page.first.locator(".context")).not_to_be_empty()
-    says = page.first.locator(".context").inner_text().removesuffix(" …")
-    read(tab, built(HTML / "book" / "11_training_well.html").as_uri())
-    first = tab.locator("article p").first.inner_text()
-    assert " ".join(first.split()).startswith(says)
-    assert len(says) > 20
+QUESTIONS = [
+    ("why divide by sqrt d_k", "03_attention.html#why-divide-by-the-root"),
+    ("why divide by the square root", "03_attention.html#why-divide-by-the-root"),
+    ("Why do we divide by the root?", "03_attention.html#why-divide-by-the-root"),
+]
+
+
+@pytest.mark.parametrize(("question", "answer"), QUESTIONS)
+def test_a_question_finds_the_section_that_answers_it(tab, question, answer):
+    read(tab, f"{HTML.as_uri()}/search.html?q={quote(question)}")
+    expect(tab.locator(".search-summary")).to_contain_text("found")
+    links = tab.locator("#search-results li > a").all()
+    assert f"book/{answer}" in [link.get_attribute("href") for link in links[:3]]
+
+
+def test_below_each_result_stands_a_sentence_with_the_words(tab, server):
+    for root in (HTML.as_uri(), server):
+        read(tab, f"{root}/search.html?q=label+smoothing")
+        expect(tab.locator(".search-summary")).to_contain_text("found")
+        items = tab.locator("#search-results li").all()
+        assert tab.locator(".search-summary").inner_text() == (
+            f"Results found: {len(items)}"
+        )
+        for item in items[:5]:
+            quoted = item.locator(".context")
+            assert len(quoted.inner_text()) > 20
+            assert "chapter 11 of 28" not in quoted.inner_text()
+            if "glossary.html#" not in item.locator("a").first.get_attribute("href"):
+                marked = {
+                    text.lower() for text in quoted.locator("mark").all_inner_texts()
+                }
+                assert marked & {"label", "labels", "smoothing"}
+        assert tab.faults == []
+
+
+def test_a_result_quotes_no_answer_of_an_exercise():
+    html = """<article><p class="place">Part I</p><section id="a"><h1>A</h1><p>One.</p>
+      <section id="b"><h2>B</h2><p>\\(\\sqrt{d_k}\\)</p></section>
+      <section id="answer-7"><details><h3>Answer</h3><p>No.</p></details></section>
+      <p>Two.</p></section></article>"""
+    assert search_index.sections_of(html) == [
+        ["", "A", "One.", "Two."],
+        ["b", "B", "√d_k"],
+    ]
 
 
 def test_a_name_with_tags_is_shown_and_not_obeyed(tab):
@@ -154,10 +187,10 @@ def test_the_pages_that_have_a_word_most_often_come_first(tmp_path):
         search_index.improve(app, None)
         index = js_index.loads(path.read_text(encoding="utf-8"))
         assert index["terms"] == {"mask": [1, 2, 0], "head": 0}
-        assert index["begins"] == [
-            "One mask & a head",
-            "Masked: a mask.",
-            "It has mask as a mask here.",
+        assert index["sections"] == [
+            [["", "One mask & a head"]],
+            [["", "Masks", "Masked: a mask."]],
+            [["", "It has mask as a mask here."]],
         ]
         assert index["indexentries"] == {}
 
@@ -224,7 +257,7 @@ def test_what_is_quoted_below_a_result_has_no_commands_of_formulas(tab, server):
     quoted = link.locator("xpath=..").locator(".context")
     quoted.wait_for()
     text = quoted.inner_text()
-    assert "is the timescale of the pair" in text
+    assert "t divided by the timescale" in text
     assert not {"\\", "{", "$"} & set(text)
 
 

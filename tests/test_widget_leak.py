@@ -301,8 +301,21 @@ def test_arrow_keys_move_the_focus_and_the_space_bar_flips(control, tab):
 # -- The game --------------------------------------------------------------------------
 
 
+def asks(control):
+    return control.locator(".c-asks").inner_text()
+
+
+def test_an_open_future_of_another_row_leads_back_to_the_question(control):
+    cell(control, 0, 1).click()
+    assert "The question is about “liest”." in says(control)
+    cell(control, 2, 3).click()
+    assert says(control).startswith("✓ Row Katze now sees liest")
+
+
 def test_the_game_is_won_by_finding_the_three_leaks(control):
+    assert "a second click hides it again" in asks(control)
     control.get_by_role("button", name="Play").click()
+    assert asks(control).startswith("Level 1 of 3. Three cells of the future are open")
     assert percents(control) == ["?"] * SIZE
     cell(control, 0, 3).click()
     assert says(control).startswith("Not this one: row BOS must say “die”, not")
@@ -330,7 +343,7 @@ def test_the_third_level_needs_no_other(control, tokenizer):
     control.get_by_role("button", name="Play").click()
     control.get_by_role("button", name="Go to level 3").click()
     assert control.get_by_label(MASKED).is_checked()
-    assert says(control).startswith("Level 3 of 3.")
+    assert asks(control).startswith("Level 3 of 3.")
     control.get_by_role("button", name="one leak").click()  # the same mask
     agrees(control, MASKED, tokenizer)
     control.get_by_role("button", name="Play").click()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from axe import findings
 from book_files import ROOT
+from playwright.sync_api import expect
 from record_translation import recorded
 
 from bookkit.widgets.control import read
@@ -124,6 +125,7 @@ def test_probabilities_and_weights_are_those_of_pytorch(control, script):
     control.get_by_label("Search").select_option("greedy search")
     control.get_by_role("button", name="Translate").click()
     says(control, "To write")
+    control.locator(".c-pick label").first.click()
     found = numbers(control.get_by_role("radiogroup").locator("small"))[: len(shares)]
     assert found == pytest.approx((100 * shares).tolist(), abs=0.51)
 
@@ -142,7 +144,10 @@ def test_probabilities_and_weights_are_those_of_pytorch(control, script):
 
 def test_keys_and_the_pointer_choose_the_token_that_is_explained(control):
     control.get_by_role("button", name="Translate").click()
-    first = says(control, "To write")
+    says(control, "To write")
+    control.locator(".c-pick label").first.click()
+    first = says(control, "Token 1,")
+    control.get_by_label("English").hover()
     tokens = control.get_by_role("radiogroup", name="German token").get_by_role("radio")
     tokens.first.focus()
     tokens.first.press("ArrowRight")
@@ -298,7 +303,7 @@ def test_runners_up_stand_below_the_best_with_their_scores(control, script):
     ids = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     [found] = beam_search(theirs.model, src, beam_size=5, alpha=ALPHA, **ids)
     scores = [f"{each.score:.2f}".replace("-", "−") for each in found]
-    assert f"Its score is {scores[0]}." in control.inner_text()
+    assert f"translation is {scores[0]}." in control.inner_text()
     shown = control.get_by_role("listitem").all_inner_texts()
     assert 1 <= len(shown) <= 2
     texts = [tokenizer.decode(each.tokens) for each in found]
@@ -324,17 +329,33 @@ def lines(control):
     )
 
 
-@pytest.mark.parametrize("width", [1400, 400])
-def test_lines_lead_from_the_picked_token_to_what_it_looked_at(control, tab, width):
-    tab.set_viewport_size({"width": width, "height": 900})
-    control.get_by_role("button", name="Translate").click()
-    says(control, "To write")
-    shown = control.locator(".c-tokens .c-token")
-    tokens = control.get_by_role("radiogroup", name="German token").locator("label")
+def test_tokens_in_several_rows_have_no_lines(shipped, tab):
+    assert lines(shipped)
+    tab.set_viewport_size({"width": 400, "height": 900})
+    rows = shipped.locator(".c-tokens .c-token").all()
+    assert len({row.bounding_box()["y"] for row in rows}) > 1
+    expect(shipped.locator(".c-looks path")).to_have_count(0)
+    tab.set_viewport_size({"width": 1400, "height": 900})
+    shipped.locator(".c-looks path").first.wait_for()
+
+
+def test_the_translator_begins_with_the_token_whose_look_is_clearest(shipped):
+    record = json.loads(read(FIRST))
+    weights = torch.tensor(record["cross"]).mean(dim=(0, 1))  # (T, S)
+    words = [t for t, piece in enumerate(record["target"]) if piece.startswith("▁")]
+    clearest = max(words, key=lambda t: weights[t].max())
+    assert f"Token {clearest + 1}, {record['target'][clearest]}," in says(
+        shipped, "Token"
+    )
+
+
+def test_lines_lead_from_the_picked_token_to_what_it_looked_at(shipped):
+    shown = shipped.locator(".c-tokens .c-token")
+    tokens = shipped.get_by_role("radiogroup", name="German token").locator("label")
     for t in (0, tokens.count() - 1):
         tokens.nth(t).click()
         weights = numbers(shown.locator("small"))
-        drawn = lines(control)
+        drawn = lines(shipped)
         start = tokens.nth(t).bounding_box()
         boxes = [box.bounding_box() for box in shown.all()]
         middles = [box["x"] + box["width"] / 2 for box in boxes]
@@ -347,17 +368,6 @@ def test_lines_lead_from_the_picked_token_to_what_it_looked_at(control, tab, wid
             assert thickness == pytest.approx(1 + 5 * weights[s], abs=0.03)
         assert 1 <= sum(weight > 0.055 for weight in weights) <= len(drawn)
         assert len(drawn) <= max(1, sum(weight >= 0.045 for weight in weights))
-
-
-def test_the_line_to_type_in_has_a_row_of_its_own_and_the_marks_a_legend(control):
-    line = control.get_by_label("English").bounding_box()
-    for name in ("Translate", "a dog"):
-        other = control.get_by_role("button", name=name).bounding_box()
-        assert other["y"] >= line["y"] + line["height"]
-    assert line["width"] > 0.8 * control.locator(".c-body").bounding_box()["width"]
-    control.get_by_role("button", name="Translate").click()
-    says(control, "To write")
-    assert "“▁” begins a word" in control.inner_text()
 
 
 @pytest.fixture
@@ -376,6 +386,21 @@ def shipped(tab, tmp_path):
     tab.goto(page.as_uri())
     yield tab.locator(".control")
     assert tab.faults == []
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_on_a_phone_an_example_shows_its_translation_on_the_screen(shipped, tab, width):
+    tab.set_viewport_size({"width": width, "height": 700})
+    shipped.scroll_into_view_if_needed()
+    line = shipped.get_by_label("English").bounding_box()
+    first = shipped.get_by_role("button", name="Translate").bounding_box()
+    assert abs(first["y"] + first["height"] - line["y"] - line["height"]) < 4
+    for english in EXAMPLES_OF_THE_BOOK:
+        shipped.get_by_role("button", name=english).click()
+        says(shipped, "By a beam of 5")
+        box = shipped.locator(".c-german").bounding_box()
+        assert 0 <= box["y"] < box["y"] + box["height"] < 450
+    assert "“▁” begins a word" in shipped.inner_text()
 
 
 def everything(control):

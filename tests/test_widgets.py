@@ -4,17 +4,20 @@ import pytest
 import torch
 from book_files import ROOT
 from test_widget_beam import STEPS, pieces
+from test_widget_learning import table
 
 from bookkit.widgets.arrows import arrows_control
 from bookkit.widgets.beam import beam_control
 from bookkit.widgets.control import Control
 from bookkit.widgets.heads import heads_control
 from bookkit.widgets.leak import leak_control
+from bookkit.widgets.learning import learning_control
 from bookkit.widgets.masks import mask_control
 from bookkit.widgets.merges import merges_control
 from bookkit.widgets.positions import positions_control
 from bookkit.widgets.race import race_control
 from bookkit.widgets.softmax import softmax_control
+from bookkit.widgets.split import split_control
 from bookkit.widgets.switches import switches_control
 from bookkit.widgets.translator import translator_control
 from bookkit.widgets.window import window_control
@@ -63,12 +66,14 @@ def all_controls():
         beam_control(STEPS, pieces),
         race_control(translator, ["the cat reads a red book"]),
         heads_control(maps, [["a", "b"]], [["c", "d", "e"]]),
+        learning_control(table("learning"), table("learning_words")),
         merges_control(translator.tokenizer, WORDS),
         switches_control(translator, ["the cat reads a red book"] * 2),
         mask_control(["a b", "c"], ["d e", "f"]),
         positions_control(),
         translator_control(),
         window_control(),
+        split_control(["a"], torch.ones(1, 4), *[torch.eye(4)] * 4, 2),
         arrows_control(WORDS, (2, 1), [(0, 0)] * 3, [(1, 0)] * 3),
     ]
 

@@ -19,12 +19,24 @@ document.addEventListener("DOMContentLoaded", () => {
         else if (name === "href" && value.startsWith("#")) part.setAttribute(name, `#large-${value.slice(1)}`);
       }
     }
-    // As large as the window, but words stay large enough to be read: then it scrolls.
+    // It fits the window. Where its words would be small, a click on it makes them large
+    // enough to be read, and then it scrolls; another click makes it fit again.
     const box = figure.querySelector("svg, img").getBoundingClientRect();
     const natural = drawn.viewBox?.baseVal.width ?? box.width;
     const fits = Math.min((innerWidth - 32) / box.width, (innerHeight - 32) / box.height) * box.width;
     drawn.style.minWidth = "0";
-    drawn.style.width = `${Math.max(fits, 1.6 * natural)}px`;
+    drawn.style.width = `${fits}px`;
+    if (fits < 1.4 * natural) {
+      drawn.style.cursor = "zoom-in";
+      drawn.addEventListener("click", (event) => {
+        event.stopPropagation();
+        const [x, y] = [event.offsetX, event.offsetY];
+        const grows = drawn.style.cursor === "zoom-in", factor = 1.6 * natural / fits;
+        drawn.style.cursor = grows ? "zoom-out" : "zoom-in";
+        drawn.style.width = `${grows ? factor * fits : fits}px`;
+        if (grows) dialog.scrollTo(x * factor - innerWidth / 2, y * factor - innerHeight / 2);
+      });
+    }
     const close = document.createElement("form");
     close.method = "dialog";
     close.innerHTML = "<button>Close</button>";

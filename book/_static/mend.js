@@ -14,6 +14,18 @@ document.addEventListener("readystatechange", () => {
   const named = "summary[aria-label], .search-button-field[aria-label]";
   for (const part of document.querySelectorAll(named)) part.removeAttribute("aria-label");
   for (const icon of document.querySelectorAll(".theme-switch")) icon.removeAttribute("title");
+  // Their tooltips stay on a screen that is touched; a browser's own do not.
+  const names = { ".primary-toggle": "Chapters", ".secondary-toggle": "On this page" };
+  for (const [buttons, name] of Object.entries(names)) {
+    for (const button of document.querySelectorAll(buttons)) {
+      button.title = name;
+      button.setAttribute("aria-label", name);
+    }
+  }
+  for (const button of document.querySelectorAll("button[data-bs-toggle=tooltip]")) {
+    delete button.dataset.bsToggle;
+  }
+  nameTheme();
   for (const part of document.querySelectorAll("nav li > a + details > summary")) {
     const over = part.parentElement.previousElementSibling;
     part.setAttribute("aria-label", `Pages of: ${over.textContent.trim()}`);
@@ -26,6 +38,23 @@ document.addEventListener("readystatechange", () => {
   }
 }, { once: true });
 
-// From a folder, a browser lets no page read another: the search then shows its results
-// without the sentences around them.
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+// The button for the theme says which one it is.
+function nameTheme() {
+  const names = { auto: "as the system has it", light: "light", dark: "dark" };
+  const { mode } = document.documentElement.dataset;
+  for (const button of document.querySelectorAll(".theme-switch-button")) {
+    button.title = `Theme: ${names[mode] ?? mode}`;
+    button.setAttribute("aria-label", button.title);
+  }
+}
+new MutationObserver(nameTheme).observe(document.documentElement, { attributeFilter: ["data-mode"] });
+
+// The contents show the page that is open, wherever they were left.
+addEventListener("load", () => {
+  const contents = document.querySelector(".bd-sidebar-primary");
+  const here = [...contents?.querySelectorAll("nav .current > a") ?? []].at(-1);
+  if (!here?.offsetParent) return;
+  const [link, room] = [here, contents].map((part) => part.getBoundingClientRect());
+  const isSeen = link.top > room.top && link.bottom < Math.min(room.bottom, innerHeight);
+  if (!isSeen) contents.scrollTop += link.top - room.top - room.height / 3;
+});

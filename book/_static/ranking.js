@@ -1,13 +1,22 @@
 // The search of the book. Sphinx reads the query, finds functions and lists the results;
 // here they are found, put in order and described. From the top: a term in the glossary,
-// the chapter that explains it, headings that have the words, functions with that name,
-// pages that mention the words. The build has sorted the pages of each word by how often
-// they have it.
+// the chapter that explains it, headings that have the words, headings that have some of
+// the words over a text that has the others, functions with that name, pages that mention
+// the words. The build has sorted the pages of each word by how often they have it, and
+// stored the sections of each page with their paragraphs.
 const stemmer = new Stemmer();
 // The book spells -isation, and so does the search.
 const stemOf = (word) => stemmer.stemWord(word).replace(/iz$/, "is");
-const wordsOf = (text) =>
-  splitQuery(text.toLowerCase()).filter((word) => !stopwords.includes(word) && !/^\d+$/.test(word)).map(stemOf);
+const known = new Map();
+const wordsOf = (text) => splitQuery(text.toLowerCase().replaceAll("square root", "root"))
+  .filter((word) => !stopwords.includes(word) && !/^\d+$/.test(word))
+  .map((word) => known.get(word) ?? known.set(word, stemOf(word === "sqrt" ? "root" : word)).get(word));
+// Words of a question that say what is asked, and not about what.
+const ASKING = new Set("can do doe how i is mean my should what we when where which whi why you your".split(" "));
+function askedBy(query) {
+  const words = [...new Set(wordsOf(query))], about = words.filter((word) => !ASKING.has(word));
+  return about.length ? about : words;
+}
 // "norm" is found in "normalisation", and "faster" in "fast".
 const areAlike = (has, asked) => has === asked || (asked.length > 3 && has.startsWith(asked))
   || (has.length > 3 && asked.startsWith(has) && asked.length < has.length + 3);
@@ -28,7 +37,7 @@ function pagesOf(word, { terms, titleterms }) {
 
 Search._performSearch = (query, _terms, _excluded, _highlight, objectTerms) => {
   const { docnames, filenames, titles, alltitles, objects } = Search._index;
-  const asked = [...new Set(wordsOf(query))], found = new Map();
+  const asked = askedBy(query), found = new Map();
   const add = (score, page, title = titles[page], anchor = "", description = null) => {
     const known = found.get(page + anchor);
     if (known) known[4] = Math.max(known[4], score);
@@ -49,6 +58,7 @@ Search._performSearch = (query, _terms, _excluded, _highlight, objectTerms) => {
       homes.set(page, 1 / share);
     }
   }
+  addAnswers(asked, add);
   // A page of the reference has a heading for every module.
   const reference = new Set(Object.values(objects).flat().map(([page]) => page));
   for (const [title, places] of Object.entries(alltitles)) {
@@ -84,45 +94,92 @@ Search._performSearch = (query, _terms, _excluded, _highlight, objectTerms) => {
   return [...found.values()].sort(_orderResultsByScoreThenName);
 };
 
-// Below a result: the definition of a term; from a server, the paragraph with most of the
-// words; from a folder, where no page may read another, how the page begins.
-const shortened = (text) => text.length < 260 ? text : `${text.slice(0, 240).replace(/\S*$/, "")}…`;
+// The sections of all pages, each with its page, its words and its heading's.
+let sections;
+function readSections() {
+  sections ??= Search._index.sections.flatMap((ofPage, page) => ofPage.map(([anchor, heading, ...texts]) =>
+    ({ page, anchor, heading, texts, inHeading: wordsOf(heading), words: [...new Set(wordsOf(texts.join(" ")))] })));
+  return sections;
+}
 
-Search.makeSearchSummary = (html, _keywords, anchor) => {
-  const page = new DOMParser().parseFromString(html, "text/html").querySelector("article");
-  for (const part of page.querySelectorAll("script, style, .headerlink, details.hide, div.math")) part.remove();
-  for (const part of page.querySelectorAll("span.math")) part.textContent = plain(part.textContent.slice(2, -2));
-  const within = anchor && page.querySelector(anchor) || page;
-  const asked = wordsOf(new URLSearchParams(location.search).get("q"));
-  let best = "", most = -1;
-  for (const { textContent } of within.querySelectorAll("p, li")) {
-    const words = wordsOf(textContent);
-    const count = asked.filter((word) => holds(words, [word])).length;
-    if (count > most) [best, most] = [textContent.trim(), count];
+// A section answers if its heading has two of the words, and its text the others.
+function addAnswers(asked, add) {
+  const { titles } = Search._index;
+  for (const { page, anchor, heading, inHeading, words } of readSections()) {
+    const count = asked.filter((word) => holds(inHeading, [word])).length;
+    if (!anchor || count < 2 || count === asked.length) continue;
+    if (!asked.every((word) => holds(inHeading, [word]) || holds(words, [word]))) continue;
+    const share = count / asked.length;
+    add(400 + 50 * share, page, `${titles[page]} › ${escaped(plain(heading))}`, `#${anchor}`);
   }
-  return sentence(shortened(best));
-};
+}
 
-function sentence(text) {
+// Below a result stands its evidence: the definition of a term, or the sentence that has
+// most of the words, and what follows it. The words are marked.
+const SENTENCE = /(?<=[.?!:]["”)]?)\s+(?=["“(]?\p{Lu})/u;
+const LONGEST = 260; // characters
+
+// The text from a sentence on, or from an earlier one if little follows.
+function from(sentences, at) {
+  const text = sentences.slice(at).join(" ");
+  return at && text.length < LONGEST / 2 && sentences[at - 1].length < LONGEST / 2 ? from(sentences, at - 1) : text;
+}
+
+function evidence(page, anchor) {
+  const asked = askedBy(new URLSearchParams(location.search).get("q"));
+  const ofPage = Search._index.sections[page];
+  const begin = anchor ? ofPage.findIndex(([id]) => id === anchor) : 0;
+  const within = anchor ? ofPage.slice(begin, begin + 1) : ofPage;
+  let best = "", most = 0;
+  for (const [, heading, ...texts] of begin < 0 ? [] : within) {
+    const inHeading = wordsOf(heading);
+    // Below a heading that has the words, the answer comes early.
+    const isAbout = anchor && asked.filter((word) => holds(inHeading, [word])).length > 1;
+    for (const text of texts) {
+      const sentences = text.split(SENTENCE);
+      for (const [at, sentence] of sentences.entries()) {
+        const words = wordsOf(sentence);
+        const count = asked.filter((word) => holds(words, [word])).length;
+        const has = isAbout ? Math.min(count, 1) : count;
+        const score = has && has + 0.5 * (words.length > 4) + 0.4 * holds(inHeading, asked);
+        if (score > most) [best, most] = [from(sentences, at), score];
+      }
+    }
+  }
+  if (!best) best = within[0]?.[2] ?? "";
+  if (best.length > LONGEST) best = `${best.slice(0, LONGEST).replace(/\S*$/, "")}…`;
+  return quoted(best, asked);
+}
+
+function quoted(text, asked) {
   const part = document.createElement("p");
   part.className = "context";
-  part.textContent = text;
+  part.append(...text.split(/([\p{Letter}\p{Number}_]+)/u).map((word, at) => {
+    if (at % 2 === 0 || !wordsOf(word).some((stem) => asked.some((one) => areAlike(stem, one)))) return word;
+    const mark = document.createElement("mark");
+    mark.textContent = word;
+    return mark;
+  }));
   return part;
 }
 
 function describe(item) {
   const link = item.querySelector("a");
-  const { begins, docnames } = Search._index;
   const [page, id] = link.getAttribute("href").split(/\.html#?/);
   if (page === GLOSSARY.glossary && id) {
-    const words = sentence("");
+    const words = quoted("", []);
     words.innerHTML = GLOSSARY.terms[id][1];
     item.append(words);
-  } else if (!id) {
-    if (location.protocol === "file:") item.append(sentence(begins[docnames.indexOf(page)]));
-    link.search = new URLSearchParams({ highlight: new URLSearchParams(location.search).get("q") });
+    return;
   }
+  item.append(evidence(Search._index.docnames.indexOf(page), id));
+  if (!id) link.search = new URLSearchParams({ highlight: new URLSearchParams(location.search).get("q") });
 }
+
+// The results quote what the index holds: no page needs to be fetched.
+DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+Documentation.TRANSLATIONS["Search finished, found ${resultCount} page(s) matching the search query."] =
+  "Results found: ${resultCount}";
 
 new MutationObserver((changes) => {
   for (const { addedNodes } of changes) {

@@ -85,16 +85,45 @@ function questionsFor(words, start) {
 function plane(label, names, { make }) {
   const [x, y] = at([0, 0]);
   const [width, height] = at([RIGHT, BOTTOM]);
-  const shapes = make("g", { "aria-hidden": "true" }), handles = make("g");
+  const [shapes, labels] = [0, 0].map(() => make("g", { "aria-hidden": "true" }));
+  const handles = make("g");
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "group",
     "aria-label": label },
     make("g", { "aria-hidden": "true" },
       make("path", { class: "c-zero", d: `M0 ${y}H${width}M${x} 0V${height}` }),
       make("text", { x: width - 4, y: y + 18, "text-anchor": "end" }, names[0]),
       make("text", { x: x - 6, y: 14, "text-anchor": "end" }, names[1])),
-    shapes, handles);
-  return { svg, shapes, handles,
+    shapes, handles, labels);
+  labels.classList.add("c-labels");
+  return { svg, shapes, handles, labels,
     figure: make("div", { class: "c-plane" }, make("p", {}, label), svg) };
+}
+
+/* Lift the names above all lines, and move each that would lie on another one or on a tip.
+   The name of an axis gives way. */
+const ASIDE = [[0, 0], [0, -16], [0, 16], [18, 0], [-18, 0], [0, -32], [0, 32], [36, 0], [-36, 0]];
+function separate({ svg, shapes, labels }, tips) {
+  labels.replaceChildren(...shapes.querySelectorAll("text"));
+  const [width, height] = at([RIGHT, BOTTOM]);
+  const overlap = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width
+    && a.y < b.y + b.height && b.y < a.y + a.height;
+  const taken = tips.map((tip) => {
+    const [x, y] = at(tip);
+    return { x: x - RIM, y: y - RIM, width: 2 * RIM, height: 2 * RIM };
+  });
+  for (const text of labels.children) {
+    const box = text.getBBox();
+    const moved = ([dx, dy]) => ({ x: box.x + dx, y: box.y + dy, width: box.width, height: box.height });
+    const isFree = (place) => place.x >= 0 && place.x + place.width <= width && place.y >= 0
+      && place.y + place.height <= height && !taken.some((other) => overlap(place, other));
+    const by = ASIDE.find((each) => isFree(moved(each))) ?? ASIDE[0];
+    text.setAttribute("transform", `translate(${by.join(" ")})`);
+    taken.push(moved(by));
+  }
+  for (const axis of svg.firstChild.querySelectorAll("text")) {
+    const box = axis.getBBox();
+    axis.style.visibility = taken.some((other) => overlap(box, other)) ? "hidden" : "";
+  }
 }
 
 /* A tip that can be pulled, or moved by the arrow keys. */
@@ -268,6 +297,8 @@ function draw(root, { words, axes, start }, kit) {
       ...points.value.map((tip, i) => arrow(zero, tip, faded(i), 1.5, words[i])),
       ...weights.flatMap((weight, i) => part(ends[i], ends[i + 1], weight, words[i])),
       blended(blend));
+    separate(left, [...points.key, points.query]);
+    separate(right, points.value);
     tips.forEach(([, tip]) => tip.update());
     const factor = (number, axis) => (axis
       ? `${number < 0 ? "−" : "+"} ${short(Math.abs(number))}` : short(number));
@@ -337,13 +368,13 @@ function draw(root, { words, axes, start }, kit) {
   }
 
   root.append(asks,
-    make("p", { class: "c-hint c-inputs" }, "Pull the tip of any arrow. Or choose a tip with "
-      + "the Tab key, and move it with the arrow keys."),
-    make("div", { class: "c-planes" }, left.figure,
-      make("div", { class: "c-between-planes" },
-        make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset)),
-        table, make("div", { class: "c-answers" }, answers, next)),
-      right.figure),
+    make("p", { class: "c-hint c-inputs" }, "Pull the tip of any arrow.",
+      make("span", { class: "c-for-keys" }, " Or choose a tip with the Tab key, and move it "
+        + "with the arrow keys.")),
+    make("div", { class: "c-planes" }, left.figure, right.figure),
+    make("div", { class: "c-below-planes" },
+      make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset)),
+      table, make("div", { class: "c-answers" }, answers, next)),
     status);
   update();
 }

@@ -64,7 +64,7 @@ function button(label, pressed) {
    gets one. `pointed` gets the one under the pointer, and when it leaves the picked one
    again. Each child is a label around its content, a text or an element. */
 function pick(label, contents, chosen, picked, pointed = () => {}) {
-  const name = `pick${Math.random()}`; /* that of no other group on the page */
+  const name = `pick${Math.random().toString(36).replace(/[\d.]/g, "")}`; /* of no other group */
   const button = (i) => make("input", { type: "radio", name, checked: i === chosen,
     change: () => { chosen = i; picked(i); } });
   const option = (content, i) => make("label", { pointerenter: () => pointed(i),

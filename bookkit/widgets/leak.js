@@ -77,6 +77,10 @@ function draw(root, data, { make, button, pick, paint }) {
   const state = { mask: table(size, causal), model: PEEKING, at: [0, 0], game: null };
   let shown; /* the mask and the probabilities on the page */
   const says = make("output", { class: "c-says" });
+  const asks = make("p", { class: "c-asks", "aria-live": "polite" });
+  const QUESTION = `Source: ${data.english}. Which one cell lets the model read `
+    + `“${words[asked + 1]}” before it must say it? Click that cell; a second click `
+    + "hides it again.";
 
   /* -- The grid -- */
   const cells = table(size, (t, s) => make("button", { type: "button",
@@ -177,7 +181,8 @@ function draw(root, data, { make, button, pick, paint }) {
     if (!open) return `Row ${reads[t]} no longer sees ${reads[s]}.`;
     const sees = `Row ${reads[t]} now sees ${reads[s]}`;
     if (s <= t) return `${sees}.`;
-    return s === t + 1 ? `${sees}, the very word that it must say.`
+    const other = t === asked ? "" : ` The question is about “${words[asked + 1]}”.`;
+    return s === t + 1 ? `${sees}, the very word that it must say.${other}`
       : `${sees}, but it must say ${words[t + 1]}.`;
   }
 
@@ -254,7 +259,8 @@ function draw(root, data, { make, button, pick, paint }) {
       || game.open.some(([row, column]) => row === t && column === s));
     modelPick.querySelectorAll("input")[game.model].checked = true;
     show();
-    tell([`Level ${number + 1} of ${LEVELS.length}. ${game.task}`]);
+    asks.textContent = `Level ${number + 1} of ${LEVELS.length}. ${game.task}`;
+    tell([]);
     offerLevels();
     playButton.textContent = "Leave the game";
   }
@@ -269,6 +275,7 @@ function draw(root, data, { make, button, pick, paint }) {
 
   function leave() {
     state.game = null;
+    asks.textContent = QUESTION;
     playButton.textContent = "Play: find the leak";
   }
 
@@ -283,6 +290,7 @@ function draw(root, data, { make, button, pick, paint }) {
       return;
     }
     leave();
+    if (number + 1 < LEVELS.length) asks.textContent = `Level ${number + 1} of ${LEVELS.length}. ✓`;
     state.mask = withCell(state.mask, t, s, false);
     show();
     tell([`Found. With this cell open, “${words[t + 1]}” had ${percent(before)}. `
@@ -309,9 +317,7 @@ function draw(root, data, { make, button, pick, paint }) {
   const legend = [["may_attend", "may attend"], ["hidden", "hidden"]].map(
     ([name, text]) => make("span", {}, paint(make("i"), colours[name]), text));
   root.append(
-    make("p", {}, `Source: ${data.english}. Which one cell lets the model read `
-      + `“${words[asked + 1]}” before it must say it? Click that cell; a second click `
-      + "hides it again."),
+    asks,
     make("div", { class: "c-row c-inputs" }, make("span", {}, "The model was trained"),
       modelPick),
     make("div", { class: "c-row c-inputs" }, make("span", {}, "Mask"),
@@ -323,6 +329,7 @@ function draw(root, data, { make, button, pick, paint }) {
       make("span", {}, make("i", { class: "c-future" }), "open future"),
       make("span", {}, "rows ask, columns are asked")),
     says);
+  leave();
   drawMask();
   tell(["Each bar is the probability that the model gives to the true next word. BOS marks "
     + "the beginning of a sentence, and EOS its end.",

@@ -44,6 +44,10 @@ function draw(root, data, { make, choice, button }) {
   const count = kinds.length * layers * heads;
   const state = { sentence: 0, on: new Array(count).fill(true), at: 0, game: null };
   const says = make("output", { class: "c-says" });
+  const asks = make("p", { class: "c-asks", "aria-live": "polite" });
+  const QUESTION = `${count} heads wrote this translation. Which one can it not do without? `
+    + "Guess from the maps, then click a map: its head is off, and the rest translates "
+    + "again. A second click brings it back.";
   const tell = (...lines) =>
     says.replaceChildren(...lines.map((line) => make("span", {}, line)));
 
@@ -177,12 +181,14 @@ function draw(root, data, { make, choice, button }) {
     drawMaps();
     reset();
     play.textContent = "Leave the game";
-    tell(`Sentence ${number + 1} of ${LEVELS}. A click switches off one head, and all others `
-      + "on. Without one of them the probability falls furthest. Which one?");
+    asks.textContent = `Sentence ${number + 1} of ${LEVELS}. Without which head does the `
+      + "probability fall furthest? A click switches off one head, and all others on.";
+    tell("All heads are on.");
   }
 
   function leave() {
     state.game = null;
+    asks.textContent = QUESTION;
     play.textContent = "Play: find the head that matters";
   }
 
@@ -234,9 +240,7 @@ function draw(root, data, { make, choice, button }) {
   });
 
   root.append(
-    make("p", { class: "c-asks" }, `${count} heads wrote this translation. Which one can `
-      + "it not do without? Guess from the maps, then click a map: its head is off, and the "
-      + "rest translates again. A second click brings it back."),
+    asks,
     make("div", { class: "c-row c-inputs" }, pickSentence,
       button("All on", () => {
         leave();
@@ -249,6 +253,7 @@ function draw(root, data, { make, choice, button }) {
     make("div", { class: "c-left" }, make("span", {}, "Probability of the first: ", number),
       make("span", { class: "c-track", "aria-hidden": "true" }, fill, whole)),
     says);
+  asks.textContent = QUESTION;
   drawMaps();
   reset();
   tell("All heads are on. The mark on the bar stays where all heads put it.");

@@ -3,6 +3,7 @@ const FILE = "_static/made/translator.js";
 const SEARCHES = [["greedy search", 1], ["a beam of 5", 5]];
 const MOST = 120; /* tokens of a sentence: more would take many seconds */
 const OTHERS = 2; /* hypotheses that are shown beside the best, at most */
+const PATIENCE = 300; /* milliseconds, before there is something to stop */
 const SEEN = 0.05; /* a smaller weight gets no line */
 const UNSURE = 1 / 3; /* of 1,014 captions that it had not seen, 22 are below */
 
@@ -81,13 +82,20 @@ function warningOf({ isBytes, probabilities }, isLowered) {
   return warnings.filter(Boolean).join(" ");
 }
 
+/* The German token whose look is clearest; words, if there are some. */
+function clearest(target, weights) {
+  const most = weights.map((row, t) => Math.max(...row) + target[t].startsWith("▁"));
+  return most.indexOf(Math.max(...most));
+}
+
 function draw(root, { examples, worker, megabytes, first }, kit) {
   const { make, choice, line, button, pick, grid, paint, weightColour } = kit;
   const state = { sentence: examples[0], search: 1, layer: 0, head: 0, token: 0 };
-  let loading, background, shown, job; /* a job is what runs, one at a time */
+  let loading, background, shown, waiting, job; /* a job is what runs, one at a time */
   const says = make("output", { class: "c-says" });
-  const result = make("div"), more = make("div");
-  const answers = make("div", { class: "c-translation" }, result, says, more);
+  const result = make("div"), others = make("div", { class: "c-others" });
+  const looking = make("div", { class: "c-row c-inputs" }), table = make("div");
+  const answers = make("div", { class: "c-translation" }, result, says, others);
   const typed = line("English", examples[0], (text) => {
     state.sentence = text;
     if (shown) says.textContent = "Above is the last sentence. Press Enter for this one.";
@@ -101,7 +109,8 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
   function rest() {
     job = undefined;
     if (document.activeElement === stop) translateButton.focus();
-    stop.style.visibility = "hidden"; /* its place stays */
+    clearTimeout(waiting);
+    stop.hidden = true;
   }
 
   function halt() {
@@ -114,8 +123,7 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
 
   function clear() {
     shown = undefined;
-    result.replaceChildren();
-    more.replaceChildren();
+    for (const part of [result, others, looking, table]) part.replaceChildren();
   }
 
   const german = (text) => make("p", { class: "c-german", lang: "de" },
@@ -128,7 +136,7 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
     const [name, beam] = SEARCHES[state.search];
     const sentence = lowered(state.sentence);
     const isLowered = sentence !== state.sentence;
-    stop.style.visibility = "";
+    waiting = setTimeout(() => { stop.hidden = false; }, PATIENCE);
     answers.style.minHeight = `${answers.offsetHeight}px`; /* so that the page stays */
     clear();
     let answer;
@@ -152,7 +160,6 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
       shown = { ...found, how: `By ${name}: ${found.target.length} tokens in `
         + `${found.took} ms${found.isCut ? ", cut off" : ""}.`,
       warning: warningOf(found, isLowered) };
-      state.token = 0;
       drawResult();
       return;
     }
@@ -173,34 +180,41 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
     const percents = probabilities.map((share) =>
       `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
     const boxes = target.map((piece, t) => box(piece, percents[t]));
-    const tokens = pick("German token", boxes, state.token, (t) => {
-      state.token = t;
-      look(t);
-    }, look);
     const seen = make("div", { class: "c-tokens" });
     const lines = make("svg", { "aria-hidden": "true" });
-    const rows = make("div", { class: "c-looks" }, lines, tokens, seen);
-    let looked; /* the token with the lines */
-    const table = make("details", {}, make("summary", {}, "All tokens as a table"));
-    let weights;
+    const all = make("details", {}, make("summary", {}, "All tokens as a table"));
+    let looked, weights; /* the token with the lines, and what all tokens looked at */
 
-    function drawWeights() {
+    function weigh() {
       const layers = state.layer ? [cross[state.layer - 1]] : cross;
       weights = mean(layers.flatMap((heads) =>
         state.head ? [heads[state.head - 1]] : heads));
       const look = { show: (weight) => weight.toFixed(2), colour: weightColour };
-      table.replaceChildren(table.firstChild,
+      all.replaceChildren(all.firstChild,
         grid("Rows are written, columns looked at", target, source, weights, look));
     }
 
-    /* From a German token to each English one that it looked at, the thicker the more. */
+    weigh();
+    state.token = clearest(target, weights);
+    const tokens = pick("German token", boxes, state.token, (t) => {
+      state.token = t;
+      look(t);
+    }, look);
+    const rows = make("div", { class: "c-looks" }, lines, tokens, seen);
+
+    /* From a German token to each English one that it looked at, the thicker the more.
+       Tokens in several rows would be in the way: then the colours say it alone. */
     function drawLines() {
+      const isOneRow = (parts) => parts[0].getBoundingClientRect().top
+        === parts.at(-1).getBoundingClientRect().top;
+      const isWide = isOneRow(boxes) && isOneRow([...seen.children]);
+      rows.classList.toggle("c-wrapped", !isWide);
       const frame = rows.getBoundingClientRect();
       const middle = (box) => box.left + box.width / 2 - frame.left;
       const from = boxes[looked].getBoundingClientRect();
       const [x, top] = [middle(from), from.bottom - frame.top];
       const most = Math.max(...weights[looked]);
-      lines.replaceChildren(...weights[looked].flatMap((weight, s) => {
+      lines.replaceChildren(...(isWide ? weights[looked] : []).flatMap((weight, s) => {
         if (weight < Math.min(SEEN, most)) return [];
         const to = seen.children[s].getBoundingClientRect(), end = to.top - frame.top;
         const half = (top + end) / 2;
@@ -219,7 +233,7 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
         .slice(0, 2).map((s) => `${source[s]} (${numbers[s]})`);
       const words = `Token ${t + 1}, ${target[t]}, had a probability of ${percents[t]}. `
         + `To write it, the model looked most at ${most.join(", then ")}.`;
-      says.replaceChildren(...[shown.how, words, shown.warning].map((sentence) =>
+      says.replaceChildren(...[words, shown.warning, shown.how].filter(Boolean).map((sentence) =>
         make("span", {}, sentence)));
     }
 
@@ -228,24 +242,24 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
       const choices = [`the mean of all ${count}`, ...names];
       return choice(label, choices, state[name], (i) => {
         state[name] = i;
-        drawWeights();
+        weigh();
         look(state.token);
       });
     }
 
-    const others = found.slice(1).filter(({ text }) => text !== found[0].text)
+    const next = found.slice(1).filter(({ text }) => text !== found[0].text)
       .slice(0, OTHERS);
     result.replaceChildren(german(found[0].text),
-      ...(others.length ? [make("p", { class: "c-hint" },
-        `Its score is ${scored(found[0].score)}. The next best:`), make("ul", {},
-        others.map(({ text, score }) => make("li", {}, make("bdi", { lang: "de" },
-          text || "(nothing)"), ` ${scored(score)}`)))] : []),
-      make("p", { class: "c-hint" }, "German tokens with their probabilities, above the "
-        + "English ones. Lines lead from the picked token to what the model looked at."),
+      make("p", { class: "c-hint" }, "Pick a German token: the darker an English one, the "
+        + "more the model looked at it. The percentages are probabilities."),
       rows, make("p", { class: "c-hint" }, MARKS));
-    more.replaceChildren(make("div", { class: "c-row c-inputs" },
-      part("Layer", "layer", cross.length), part("Head", "head", cross[0].length)), table);
-    drawWeights();
+    others.replaceChildren(...(next.length ? [make("p", { class: "c-hint" },
+      `The score of the translation is ${scored(found[0].score)}. The next best:`),
+    make("ul", {}, next.map(({ text, score }) => make("li", {}, make("bdi", { lang: "de" },
+      text || "(nothing)"), ` ${scored(score)}`)))] : []));
+    looking.replaceChildren(part("Layer", "layer", cross.length),
+      part("Head", "head", cross[0].length));
+    table.replaceChildren(all);
     look(state.token);
     new ResizeObserver(drawLines).observe(rows);
   }
@@ -255,22 +269,23 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
   input.addEventListener("keydown", ({ key, isComposing }) => {
     if (key === "Enter" && !isComposing) run(); /* Jupyter lets no form be submitted */
   });
+  translateButton.classList.add("c-first");
   root.append(
-    make("div", { class: "c-row c-inputs" }, typed),
-    make("div", { class: "c-row c-inputs" }, translateButton, stop,
-      choice("Search", SEARCHES.map(([name]) => name), state.search, (i) => {
-        state.search = i;
-        if (shown || job) run();
-      })),
-    make("p", { class: "c-hint" }, "The model has learned from 29,000 captions of "
-      + "photographs and knows no other English: news, letters and small talk come out as "
-      + "nonsense."),
-    make("div", { class: "c-row c-inputs" }, "Or try:",
-      examples.map((text) => button(text, () => {
-        input.value = state.sentence = text;
-        run();
-      }))),
-    answers);
+    make("div", { class: "c-row c-inputs c-asked" }, typed, translateButton, stop),
+    make("div", { class: "c-inputs c-tries" }, examples.map((text) => button(text, () => {
+      input.value = state.sentence = text;
+      run();
+    }))),
+    answers,
+    make("div", { class: "c-further" },
+      make("p", { class: "c-hint" }, "The model has learned from 29,000 captions of "
+        + "photographs and knows no other English: news, letters and small talk come out "
+        + "as nonsense."),
+      make("div", { class: "c-row c-inputs" },
+        choice("Search", SEARCHES.map(([name]) => name), state.search, (i) => {
+          state.search = i;
+          if (shown || job) run();
+        }), looking), table));
   window.addEventListener("resize", () => { answers.style.minHeight = ""; });
   const how = "Nothing is loaded yet. The first translation fetches the "
     + `weights, ${megabytes} MB; after that the page needs no network.`;

@@ -119,9 +119,8 @@ softmax.""",
         ),
         Idea(
             "rows",
-            "Rows may be of very different size.",
-            "Each row is shared out on its own. Does one row decide something about "
-            "another?",
+            "Rows may have scores of very different sizes.",
+            "Each row is shared out on its own. Does one row affect another?",
             [rows([1000, 999], [-1000, -999])],
         ),
         Idea(
@@ -132,7 +131,7 @@ softmax.""",
         ),
         Idea(
             "rank",
-            "Any number of axes will do, also one.",
+            "Any number of axes will do, even one.",
             "Count the axes from the end.",
             [{"scores": numbers(3)}, {"scores": numbers(2, 1, 3, 4)}],
         ),
@@ -140,9 +139,9 @@ softmax.""",
     hints=(
         "Which power overflows first? The largest score of the row decides.",
         "Exercise 1 has the idea: you may add the same number to every score of a row.",
-        "The line with `powers / powers.sum()` stays. Change what is raised.",
+        "The line with `powers / powers.sum()` stays. Change the exponent.",
     ),
-    answer="""Take the largest score of each row away first. The largest power is
+    answer="""First subtract the largest score of each row. The largest power is
 then $e^0 = 1$: nothing overflows, and the total is at least 1.""",
 )
 
@@ -288,7 +287,8 @@ ATTEND = Build(
     task="""Write `attend(query, key, value, mask=None)`, which returns the blends,
 shape (..., T, d_v), without the weights. `mask` is None or boolean, True = may
 attend, and broadcasts to the scores. In this exercise every query may attend to some
-key. Use your own steps, not a function of torch or of the library that does it all.""",
+key. Write the steps yourself, without a function of torch or of the library that
+computes attention.""",
     call="attend(query, key, value, mask=None)",
     returns={"blends": "... T d_v"},
     example={
@@ -692,7 +692,7 @@ every row some keys are open and some hidden.""",
             "Check e holds: all open weights are divided by the same total.",
         ),
     },
-    hints=("Which keys have a part in the total that each row is divided by?",),
+    hints=("Which keys add to the total by which each row is divided?",),
     answer="""Checks a and d fail. The hidden keys stay in the total by which the row
 is divided. The other weights no longer sum to 1, so the blend is too short, and the
 larger a hidden score, the less is left for the others.""",

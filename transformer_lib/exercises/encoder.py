@@ -77,7 +77,7 @@ the variance plus 1e-5.""",
         ),
         Idea(
             "think",
-            "A sentence of one word gathers only itself.",
+            "The word of a one-word sentence can gather only from itself.",
             "With one word, attention returns the word. Follow it through the two "
             "residuals, the ReLU and the norms.",
             [case(1, 3), case(1, 4, 2, seed=5)],
@@ -351,8 +351,8 @@ words with two padding tokens. Which of these checks fail?""",
     },
     hints=("What does a padded position hold after the first layer?",),
     answer="""Checks b and c fail. In the first layer the padded positions are hidden
-as keys, but as queries they gather like every word. In the second layer the words read
-what they have gathered.""",
+as keys, but as queries they gather just as real words do. In the second layer the words
+read what they have gathered.""",
 )
 
 

@@ -23,7 +23,7 @@ NARROW = Predict(
         (1, 1, 6, 6): "The width of a head is 12 / 12 = 1. The number of heads is 12.",
     },
     otherwise="The axes are sentences, heads, words that ask, words that are asked.",
-    hints=("One table per head. Who asks whom in it?",),
+    hints=("One table per head. Which words ask in it, and which are asked?",),
     answer="""(1, 12, 6, 6). Each head is only one feature wide, but it still has a
 weight for every pair of words.""",
     computed=lambda: tuple(
@@ -54,7 +54,7 @@ MANY = Build(
     name="heads-2",
     title="many heads without a loop",
     task="""Write `many_heads(x, w_q, w_k, w_v, w_o, num_heads)`: self-attention in
-`num_heads` heads, without mask. `x` has the shape (B, T, d_model), each matrix
+`num_heads` heads, without a mask. `x` has the shape (B, T, d_model), each matrix
 (d_model, d_model), and the matrices stand at the right: `x @ w_q`. Head 0 owns the
 first d_k columns of `w_q`, `w_k` and `w_v`.""",
     call="many_heads(x, w_q, w_k, w_v, w_o, num_heads)",
@@ -277,7 +277,7 @@ REMOVED = Predict(
     name="heads-3",
     title="remove a head",
     task="""A layer has 12 features and three heads. You want to remove head 1 by
-setting numbers of `w_o.weight` to zero, an `nn.Linear`'s weight. Which ones?""",
+setting numbers of `w_o.weight` to zero, where `w_o` is an `nn.Linear`. Which ones?""",
     right="columns 4 to 7",
     replies={
         "columns 4 to 7": "An `nn.Linear` stores the transpose. The rows of head 1 in "

@@ -36,7 +36,7 @@ between two of the first 1,024 rows?""",
         "them?",
     ),
     answer="""It grows, from 1.01 to 1.46. Neighbours are the closest rows with either
-number, and faster hands move them apart. Somewhere far along, the eight fast hands
+number, and faster hands move them apart. Much further along, the eight fast hands
 must come close to an earlier row, because no slow hand is left; 1,024 rows are too few
 for that.""",
     computed=lambda: (
@@ -107,12 +107,12 @@ not be 0, 1, 2, ...: they may come in any order, and lie between whole numbers."
     hints=(
         "Write down the row of one position at width 4: two sines and two cosines.",
         "One division gives all angles: a column of positions by a row of timescales.",
-        "`interleave` in “What does the formula say, term by term?” lays sine and "
-        "cosine in turn.",
+        "`interleave` in “What does the formula say, term by term?” makes sines "
+        "and cosines alternate.",
     ),
     answer="""The positions become a column, the timescales a row, and their quotient
 has the shape (T, d_model / 2). Sine and cosine, stacked in a new last axis and
-flattened, come in turn. In float32 the angles of far positions would lose digits.""",
+flattened, alternate. In float32 the angles of far positions would lose digits.""",
 )
 
 
@@ -263,7 +263,7 @@ MOVE = Build(
     name="positions-3",
     title="move on by k positions",
     task="""Write `move(rows, k, timescales)`. `rows` are rows of the table, shape
-(T, d_model), with sine and cosine in turn. `timescales`, shape (d_model / 2,), are
+(T, d_model), with sines and cosines in turn. `timescales`, shape (d_model / 2,), are
 those of the pairs. Return the rows of the positions that are `k` further on. You are
 not told which positions the rows belong to.""",
     call="move(rows, k, timescales)",

@@ -24,7 +24,7 @@ COUNTED = Predict(
 positions of the shorter sentence does the loss count what the decoder predicts?""",
     right=5,
     replies={
-        5: "Four words, and EOS behind them. At the other two positions the target is "
+        5: "Four words, and EOS after them. At the other two positions the target is "
         "PAD.",
         4: "The decoder must also learn where the sentence ends.",
         6: "BOS is read but never predicted. Count the targets that are not PAD.",
@@ -79,7 +79,7 @@ table holds, and no gradient reaches PAD's row.""",
         Idea(
             "padding",
             "Padding is zero, wherever it is.",
-            "Compare the ids with `pad_id`, not the vectors with something.",
+            "Compare the ids with `pad_id`; do not compare the vectors.",
             [look_up(3, 0), look_up(0, 3, 0), look_up([3, 0], [0, 4])],
         ),
         Idea(
@@ -90,7 +90,7 @@ table holds, and no gradient reaches PAD's row.""",
         ),
         Idea(
             "nothing",
-            "A batch of padding alone is all zeros, also if PAD's row is not finite.",
+            "A batch of padding alone is all zeros, even if PAD's row is not finite.",
             "NaN times 0 is NaN. What replaces a number without multiplying it?",
             [
                 {
@@ -107,8 +107,8 @@ table holds, and no gradient reaches PAD's row.""",
         "needs one more axis.",
         "“The finished layer” ends with `masked_fill`.",
     ),
-    answer="""`weight[tokens]` picks the rows, and the factor is the root of the
-table's width. `tokens == pad_id` has the shape (B, S); with a last axis of size 1
+    answer="""`weight[tokens]` picks the rows, and the factor is the square root of
+the table's width. `tokens == pad_id` has the shape (B, S); with a last axis of size 1
 it covers all features of a position.""",
 )
 
@@ -234,7 +234,7 @@ FORCE = Build(
     title="what the decoder reads and predicts",
     task="""Write `cut(rows, pad, bos, eos)`. `rows` is a list of sentences, each a list
 of ids without special tokens. Return two tensors of shape (B, T): what the decoder
-reads, and what it must predict. As in the chapter, pad first and cut then.""",
+reads, and what it must predict. As in the chapter, pad first, then cut.""",
     call="cut(rows, pad, bos, eos)",
     returns={"reads": "B T", "predicts": "B T"},
     example=german([5, 6, 7], [8, 9]),
@@ -262,8 +262,8 @@ reads, and what it must predict. As in the chapter, pad first and cut then.""",
         ),
         Idea(
             "padding",
-            "Behind EOS there is only PAD.",
-            "Take the shorter sentence: what is in the rectangle behind its EOS?",
+            "After EOS there is only PAD.",
+            "Take the shorter sentence: what is in the rectangle after its EOS?",
             [german([5, 6], [7]), german([5], [6, 7, 8], [9, 5])],
         ),
         Idea(
@@ -283,12 +283,12 @@ reads, and what it must predict. As in the chapter, pad first and cut then.""",
         ),
     ],
     hints=(
-        "Make one rectangle first, with BOS before every sentence and EOS behind it.",
-        "The rectangle has one column more than the results. Which one does each leave "
-        "out?",
-        "“Where is the shift by one?” cuts with two slices of `row`.",
+        "Make one rectangle first, with BOS before every sentence and EOS after it.",
+        "The rectangle has one more column than each result. Which column does each "
+        "result leave out?",
+        "“Why are the targets shifted by one?” cuts with two slices of `row`.",
     ),
-    answer="""Put BOS before each sentence and EOS behind it, and pad. The decoder reads
+    answer="""Put BOS before each sentence and EOS after it, and pad. The decoder reads
 all columns but the last and must predict all but the first.""",
 )
 
@@ -491,7 +491,7 @@ tied to the output. Which of these checks fail?""",
                 embed(TOKENS, MOVED)[0, 0],
                 embed(torch.tensor([[4, 3, 5]]), MOVED)[0, 1],
             ),
-            "Check e holds: a lookup knows no neighbours.",
+            "Check e holds: a lookup does not depend on the neighbours.",
         ),
     },
     hints=("What moves PAD's row: the input side, the output side, or both?",),

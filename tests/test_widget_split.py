@@ -1,0 +1,269 @@
+"""One attention in heads, in a browser; its numbers are those of PyTorch."""
+
+import re
+
+import pytest
+import torch
+from axe import findings
+
+from bookkit.widgets.split import split_control
+from transformer_lib.model import scaled_dot_product_attention
+
+WORDS = ["the", "cat", "reads"]
+T, D_MODEL, H = 3, 12, 3
+STAGES = ["input", "values", "heads’ results", "output"]
+KINDS = ["queries", "keys", "values"]
+
+
+@pytest.fixture(scope="module")
+def made():
+    torch.manual_seed(4)
+    torch.set_default_dtype(torch.float64)
+    matrices = [torch.randn(D_MODEL, D_MODEL) / D_MODEL**0.5 for _ in range(4)]
+    return split_control(WORDS, torch.randn(T, D_MODEL), *matrices, H)
+
+
+@pytest.fixture
+def control(show, made):
+    return show(made)
+
+
+def compute(data, kind="values", change=None):
+    """All stages as one table, with 1 added to a (row, column) of this table."""
+    x, w_q, w_k, w_v, w_o = (
+        torch.tensor(data[name]) for name in ("x", "w_q", "w_k", "w_v", "w_o")
+    )
+    adds = torch.zeros(4, T, D_MODEL)
+    if change:
+        adds.view(-1, D_MODEL)[change] = 1.0
+    x = x + adds[0]
+    projected = dict(zip(KINDS, (x @ w_q, x @ w_k, x @ w_v), strict=True))
+    projected[kind] = projected[kind] + adds[1]
+    heads = (projected[name].unflatten(-1, (H, -1)).transpose(0, 1) for name in KINDS)
+    merged = scaled_dot_product_attention(*heads)[0].transpose(0, 1).flatten(1)
+    merged = merged + adds[2]
+    return torch.cat([x, projected[kind], merged, merged @ w_o + adds[3]])
+
+
+def cell(control, row, column, kind="values"):
+    stage = STAGES[row // T].replace("values", kind)
+    name = f"{stage}, {WORDS[row % T]}, feature {column}:"
+    return control.get_by_role("button", name=name)
+
+
+def numbers(control):
+    labels = control.locator(".c-split button").evaluate_all(
+        "all => all.map(cell => cell.getAttribute('aria-label'))"
+    )
+    found = [float(re.search(r": (-?[\d.]+)", label).group(1)) for label in labels]
+    return torch.tensor(found).view(-1, D_MODEL)
+
+
+def framed(control):
+    marks = control.locator(".c-split button").evaluate_all(
+        "all => all.map(cell => cell.matches('.c-reached'))"
+    )
+    return torch.tensor(marks).view(-1, D_MODEL)
+
+
+def says(control):
+    return control.locator(".c-says").inner_text()
+
+
+def answers(control):
+    return control.locator(".c-answers > span").inner_text()
+
+
+def next_question(control):
+    control.get_by_role("button", name="Next question").click()
+
+
+# -- The numbers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_numbers_are_those_of_pytorch(control, made, kind):
+    control.get_by_label(kind, exact=True).check()
+    expected = compute(made.data, kind)
+    torch.testing.assert_close(numbers(control), expected, rtol=0, atol=0.0051)
+    assert not framed(control).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", [(1, 5), (3, 0), (4, 5), (7, 10), (11, 11)])
+def test_what_is_framed_is_what_changes_in_pytorch(control, made, kind, change):
+    control.get_by_label(kind, exact=True).check()
+    cell(control, *change, kind).click()
+    now = compute(made.data, kind, change)
+    torch.testing.assert_close(numbers(control), now, rtol=0, atol=0.0051)
+    moved = (now - compute(made.data, kind)).abs() > 1e-9
+    assert torch.equal(framed(control), moved)
+
+
+def test_the_words_say_which_heads_and_words_a_number_reaches(control):
+    cell(control, 1, 5).click()
+    assert says(control) == (
+        "1 is added to feature 5 of “cat” in the input. In the heads’ results, all 12 "
+        "features of every word change: all heads. In the output, all 12 features of "
+        "3 words change."
+    )
+    cell(control, 4, 5).click()
+    assert "feature 5 of every word change: head 1." in says(control)
+    control.get_by_label("queries", exact=True).check()
+    assert says(control).startswith("Press any number")  # another table
+    cell(control, 4, 9, "queries").click()
+    assert "features 8, 9, 10 and 11 of “cat” alone change: head 2." in says(control)
+    assert says(control).endswith("all 12 features of 1 word change.")
+    cell(control, 9, 3).click()
+    assert says(control).endswith("Nothing comes after it.")
+
+
+# -- The questions ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("guess", "begins"),
+    [("3 heads", "✓ All 3: each head’s"), ("1 head", "You guessed 1 head. All 3:")],
+)
+def test_all_heads_read_a_number_of_the_input(control, guess, begins):
+    cell(control, 4, 5).click()
+    assert answers(control) == "This number is not in the input."
+    control.get_by_label(guess).check()
+    assert answers(control) == "Now press a number of the input."
+    cell(control, 2, 0).click()
+    assert answers(control).startswith(begins)
+
+
+def test_a_reader_who_looks_first_still_has_to_answer(control):
+    cell(control, 0, 0).click()
+    assert answers(control) == "Now you have seen it: choose the answer."
+    assert not control.get_by_role("button", name="Next question").is_visible()
+    control.get_by_label("3 heads").check()
+    assert answers(control).startswith("✓")
+
+
+def test_only_a_query_changes_the_result_of_one_word(control):
+    control.get_by_label("3 heads").check()
+    cell(control, 0, 0).click()
+    next_question(control)
+    assert not framed(control).any()
+    cell(control, 0, 0).click()
+    assert answers(control) == "Press a number of the queries, keys or values."
+    for kind in ("values", "keys"):
+        control.get_by_label(kind, exact=True).check()
+        cell(control, 4, 5, kind).click()
+        assert answers(control) == "It changes the result of 3 words."
+    control.get_by_label("queries", exact=True).check()
+    cell(control, 4, 5, "queries").click()
+    assert answers(control).startswith("✓ A query is used by its own word alone.")
+    cell(control, 0, 0).click()
+    assert answers(control).startswith("✓")  # the reader may go on playing
+
+
+# -- Mouse, touch and keys -------------------------------------------------------------
+
+
+def test_a_second_press_and_undo_take_the_change_back(control, made):
+    before = numbers(control)
+    cell(control, 1, 5).click()
+    cell(control, 1, 5).click()
+    assert torch.equal(numbers(control), before)
+    cell(control, 5, 5).click()
+    assert cell(control, 5, 5).get_attribute("aria-pressed") == "true"
+    control.get_by_role("button", name="Undo").click()
+    assert torch.equal(numbers(control), before)
+    assert not framed(control).any()
+
+
+def test_arrow_keys_move_through_all_tables_and_enter_presses(control, tab):
+    cell(control, 0, 0).focus()
+    for key in (*4 * ["ArrowDown"], *5 * ["ArrowRight"], "Enter"):
+        tab.keyboard.press(key)
+    assert "feature 5 of “cat” in the values" in says(control)
+    for key in ("End", "ArrowRight", *9 * ["ArrowDown"], " "):
+        tab.keyboard.press(key)
+    assert "feature 11 of “reads” in the output" in says(control)
+    assert control.locator(".c-split button[tabindex='0']").count() == 1
+
+
+def test_a_finger_presses_on_a_phone_and_nothing_is_wider(browser, made):
+    context = browser.new_context(
+        viewport={"width": 400, "height": 900}, has_touch=True
+    )
+    page = context.new_page()
+    head = "<meta name=viewport content='width=device-width'>"
+    page.set_content(f"<!doctype html><html lang=en>{head}{made._repr_html_()}")
+    control = page.locator(".control")
+    control.locator(".c-guess label").last.tap()
+    cell(control, 1, 11).tap()
+    assert answers(control).startswith("✓")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    box = cell(control, 1, 11).bounding_box()
+    assert min(box["width"], box["height"]) >= 22
+    context.close()
+
+
+@pytest.mark.parametrize("width", [740, 400])
+def test_nothing_below_moves_as_numbers_are_pressed(control, tab, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    control.get_by_label("1 head").check()
+    heights = set()
+    for row in range(0, 4 * T, 2):
+        cell(control, row, row).click()
+        heights.add(round(control.bounding_box()["height"]))
+    assert len(heights) == 1
+
+
+# -- For everybody ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(tab, made, theme):
+    page = f"<!doctype html><html lang=en data-theme={theme}><title>Split</title>"
+    tab.set_content(f"{page}<main>{made._repr_html_()}</main>")
+    assert findings(tab) == []
+    tab.get_by_role("button", name="values, cat, feature 5").click()
+    assert findings(tab) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_does_not_change_loses_its_colour(control, tab, theme):
+    tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+    colour = "cell => getComputedStyle(cell).backgroundColor"
+    assert cell(control, 0, 0).evaluate(colour) != "rgba(0, 0, 0, 0)"
+    cell(control, 4, 5).click()
+    assert cell(control, 0, 0).evaluate(colour) == "rgba(0, 0, 0, 0)"
+    assert cell(control, 7, 5).evaluate(colour) != "rgba(0, 0, 0, 0)"
+
+
+def test_it_works_from_a_file(tab, made, tmp_path):
+    file = tmp_path / "split.html"
+    file.write_text(f"<!doctype html><meta charset=utf-8>{made._repr_html_()}", "utf-8")
+    tab.goto(file.as_uri())
+    cell(tab.locator(".control"), 1, 5).click()
+    assert framed(tab.locator(".control")).any()
+    assert tab.faults == []
+
+
+def test_where_no_script_runs_the_question_is_asked(made):
+    assert "Head 1 owns features 4 to 7 of the queries, keys and values." in made.words
+    assert made.words.endswith("in how many heads does the result change?")
+
+
+def test_a_missing_word_and_heads_that_do_not_divide_are_refused():
+    x, w = torch.zeros(T, D_MODEL), [torch.zeros(D_MODEL, D_MODEL)] * 4
+    with pytest.raises(ValueError, match="as many, got 2 and 3"):
+        split_control(["a", "b"], x, *w, H)
+    with pytest.raises(ValueError, match="divisible by num_heads, got 12 and 5"):
+        split_control(WORDS, x, *w, 5)
+
+
+@pytest.mark.book
+@pytest.mark.parametrize("width", [1400, 400])
+def test_on_the_page_all_columns_are_about_equally_wide(tab, server, width):
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.goto(f"{server}/book/04_many_heads.html")
+    cells = tab.locator("[data-control=split] .c-split button")
+    widths = cells.evaluate_all("all => all.map(cell => cell.offsetWidth)")
+    assert len(widths) == 4 * T * D_MODEL
+    assert min(widths) >= max(widths) - 6 > 12
