@@ -31,7 +31,8 @@ IMPORTS = """import math
 from collections import Counter
 
 import torch
-from torch import nn"""
+from torch import nn
+from torch.nn import functional as F"""
 CLOSED = """import sys
 
 sys.modules["transformer_lib"] = None  # this notebook needs only torch"""
@@ -109,7 +110,7 @@ def other_numbers(exercise: Build, case: Case, seed: int) -> Case:
 
 def called(exercise: Build, case: Case) -> list[str]:
     """Return code that calls the answer for a case."""
-    given = ",\n".join(map(literal, case.values()))
+    given = ",\n".join(f"    {literal(value)}" for value in case.values())
     results, function = ", ".join(exercise.returns), exercise.call.partition("(")[0]
     call = f"{results} = {function}(*arguments)"
     return [f"arguments = [\n{given},\n]", "before = str(arguments)", call]
@@ -156,20 +157,18 @@ for result in [{results}]:
     factors = torch.arange(1.0, result.numel() + 1).view(result.shape).sin()
     total = total + (result * factors).sum()""")
     lines.append("found = torch.autograd.grad(total, inputs)")
-    wanted = ",\n".join(literal(rounded(expected[name], 8)) for name in needed)
+    wanted = ",\n".join(f"    {literal(rounded(expected[name], 8))}" for name in needed)
     lines.append(f"expected = [\n{wanted},\n]")
     lines.append("""for ours, theirs in zip(found, expected, strict=True):
     assert ((ours - theirs).abs() < 1e-5 + 1e-4 * theirs.abs()).all(), ours""")
     return "\n".join(map(wrapped, lines))
 
 
-def wrapped(line: str) -> str:
+def wrapped(statement: str) -> str:
     """Break the long lists of a statement."""
-    rows = line.split("\n")
-    return "\n".join(
-        row if row.startswith(" ") else fill(row, 88, break_long_words=False)
-        for row in rows
-    )
+    kept = {"break_long_words": False, "break_on_hyphens": False}
+    rows = statement.split("\n")
+    return "\n".join(fill(row, 88, subsequent_indent="    ", **kept) for row in rows)
 
 
 def tests_of(exercise: Build) -> list[tuple[str, str, bool]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 def seconds(cell):
     """Return how long a cell may run: the first one loads torch."""
-    return 120 if cell.metadata.get("nbgrader", {}).get("grade_id") == "imports" else 10
+    return 120 if cell.metadata.get("nbgrader", {}).get("grade_id") == "imports" else 5
 
 
 c = get_config()  # noqa: F821  (nbgrader defines it)
