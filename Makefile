@@ -8,9 +8,9 @@ PORT ?= 8000
 OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help book quick style test slow lab serve bundle pdf clean
+.PHONY: help book quick style test slow lab serve bundle course pdf clean
 
-help book quick style test slow bundle pdf clean:
+help book quick style test slow bundle course pdf clean:
 	@$(PYTHON) make.py $@
 
 lab:

@@ -77,8 +77,9 @@ def test(*options):
 
 
 def slow(*options):
-    """The rest: build, PDF, archive, JupyterLab, processes, phone widths."""
+    """The rest: build, PDF, archive, JupyterLab, processes, grading, phone widths."""
     book()
+    run("-m", "pip", "install", "--quiet", "-r", "course/requirements.txt")
     run("scripts/programs.py", "chromium")
     pytest("tests", "--dist", "worksteal", "-m", "slow", *options)
 
@@ -102,6 +103,12 @@ def bundle():
     run("scripts/bundle.py")
 
 
+def course():
+    """Write the course for students and teachers, and its archive."""
+    ready()
+    run("scripts/course.py")
+
+
 def pdf():
     """Print the whole book into one PDF."""
     book()
@@ -120,7 +127,7 @@ def help():
         print(f"{name:8} {command.__doc__}")
 
 
-ALL = (book, quick, style, test, slow, lab, serve, bundle, pdf, clean, help)
+ALL = (book, quick, style, test, slow, lab, serve, bundle, course, pdf, clean, help)
 COMMANDS = {command.__name__: command for command in ALL}
 
 

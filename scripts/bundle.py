@@ -18,8 +18,8 @@ NAME = "the-transformer-line-by-line"
 PARTS = [
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"),
     *("README.md", "make.py", "_config.yml", "_ext", "_toc.yml"),
-    *("benchmarks", "book", "bookkit", "experiments", "models", "pyproject.toml"),
-    *("requirements.txt", "scripts", "tests", "transformer_lib"),
+    *("benchmarks", "book", "bookkit", "course", "experiments", "models"),
+    *("pyproject.toml", "requirements.txt", "scripts", "tests", "transformer_lib"),
 ]
 START = """<!DOCTYPE html>
 <html lang="en">
