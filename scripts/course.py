@@ -265,14 +265,15 @@ def mistakes(exercise) -> str:
         return table(rows)
     said = {name: says for name, (says, _) in rungs(exercise).items()}
     hints = {idea.name: idea.hint for idea in exercise.ideas}
-    rows = [("mistake", "fails", "what to ask")]
+    rows = [("mistake", "the first test that fails", "what to ask")]
     listings = []
     for wrong, fails in exercise.wrongs:
         wrong = wrong if inspect.isfunction(wrong) else type(wrong)
         failed = [name for name in said if name in fails]
         ask = next((hints[name] for name in failed if name in hints), "")
         name = wrong.__name__.replace("_", " ")
-        rows.append((name, " ".join(said[each] for each in failed), ask))
+        others = f" And {len(failed) - 1} more." if len(failed) > 1 else ""
+        rows.append((name, said[failed[0]] + others, ask))
         source = dedent(inspect.getsource(wrong)).strip()
         listings.append("\n".join(source.splitlines()[1:]))
     shown = "\n\n\n".join(listings)

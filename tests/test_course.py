@@ -314,7 +314,6 @@ def test_ten_students_get_the_grades_that_they_deserve(submitted):
     feedback = submitted / "nbgrader" / "feedback"
     returned = {path.parts[-3] for path in feedback.rglob("*.html")}
     assert returned == STUDENTS.keys() - {"crash"}
-    assert max(path.stat().st_size for path in feedback.rglob("*.html")) < 5e6
 
 
 @pytest.mark.slow
