@@ -4,6 +4,8 @@ import inspect
 import subprocess
 import sys
 import threading
+import time
+import weakref
 
 import pytest
 import torch
@@ -344,6 +346,19 @@ def test_an_endless_answer_is_stopped_in_any_thread(exercise):
     for report in [check("rows-1", endless), *reports]:
         assert "stopped after 0.4 seconds" in report.says
         assert "x = x + 1" in report.trace or "while True" in report.trace
+
+
+def test_a_swallowed_exception_does_not_end_the_watch(exercise):
+    class Sleeper:
+        """Whatever is raised while the library calls ``sleep`` for it is ignored."""
+
+    def slow(x, weight, bias):
+        weakref.finalize(Sleeper(), time.sleep, 0.5)
+        for _ in range(3):
+            x = x + 1
+        return x
+
+    assert "stopped" in check("rows-1", slow).says
 
 
 def test_an_answer_that_was_stopped_is_not_run_again(exercise):
