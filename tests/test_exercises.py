@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -77,11 +78,15 @@ def test_a_wrong_answer_fails_exactly_where_it_should(exercise, answer):
 @answers("wrongs")
 def test_no_message_shows_a_line_of_the_solution(exercise, answer):
     own = written_lines(answer[0])
-    checking.failures[exercise.name] = 2
+    checking.failures.update(dict.fromkeys(keys_of(exercise), 2))
     report = check(exercise.name, answer[0])
     shown = repr(report) + report._repr_html_()
     for line in written_lines(exercise.rights[0]) - own:
         assert line not in shown
+
+
+def keys_of(exercise):
+    return [(exercise.name, test) for test in rungs(exercise)]
 
 
 def written_lines(answer):
@@ -172,12 +177,35 @@ def test_what_breaks_held_before(exercise):
     assert check(exercise.name, exercise.right).passed
     assert check(exercise.name, ", ".join(exercise.right)).passed
     for letter in exercise.checks:
-        answer = exercise.right ^ {letter}
-        report = check(exercise.name, answer)
-        assert (report.passed, exercise.checks[letter][2] in report.says) == (
-            False,
-            True,
-        )
+        report = check(exercise.name, exercise.right ^ {letter})
+        assert not report.passed
+        # A letter that is given is explained, and one that is missing is not named.
+        told = letter not in exercise.right
+        assert (exercise.checks[letter][2] in report.says) == told
+        assert told or "check fails" in report.says
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("", "2 checks fail."),
+        ("c", "You are right about c. One more check fails."),
+        ("E", "You are right about e. One more check fails."),
+        ("a", "Check a holds: "),
+        ("bc", "You are right about c. Check b holds: "),
+        ("c, e, d", "You are right about c and e. Check d holds: "),
+    ],
+)
+def test_a_letter_is_confirmed_and_a_missing_one_is_not_named(answer, says):
+    report = check("masks-6", answer)
+    assert not report.passed
+    assert report.says.startswith(says)
+
+
+def test_the_form_of_several_letters_is_shown():
+    assert repr(check("masks-6")).endswith('check("masks-6", "ab")')
+    with pytest.raises(ValueError, match="such as 'ab', got 'c and e'"):
+        check("masks-6", "c and e")
 
 
 @pytest.mark.parametrize("chapter", LISTED)
@@ -418,10 +446,36 @@ def test_what_an_answer_prints_and_writes_is_caught_and_escaped(exercise, capsys
     assert capsys.readouterr() == ("", "")
 
 
-def test_hints_come_after_failures_and_one_at_a_time(exercise):
-    counts = [len(check("rows-1", lambda x, w, b: x).hints) for _ in range(5)]
-    assert counts == [1, 2, 3, 3, 3]
+def wrong_axis(x, weight, bias):
+    return (x @ weight + bias).softmax(dim=1)
+
+
+def test_each_test_has_three_hints_which_come_one_at_a_time(exercise):
+    # Without a result, only the exercise's own hints can help.
+    hints = [check("rows-1", lambda x, w, b: x).hints for _ in range(4)]
+    assert hints == [
+        ("Look.",),
+        ("Look.", "Think."),
+        *[("Look.", "Think.", "See.")] * 2,
+    ]
+    # The message of an idea is its first hint.
+    reports = [check("rows-1", wrong_axis) for _ in range(4)]
+    assert all("Which axis?" in report.says for report in reports)
+    hints = [report.hints for report in reports]
+    assert hints == [(), ("Think.",), *[("Think.", "See.")] * 2]
     assert check("rows-1", rows).hints == ()
+
+
+def test_a_test_may_have_hints_of_its_own(exercise):
+    exercise.ideas = [replace(exercise.ideas[0], more=("Rows or columns?",))]
+    hints = [check("rows-1", wrong_axis).hints for _ in range(3)]
+    assert hints == [(), ("Rows or columns?",), ("Rows or columns?",)]
+
+
+def test_a_test_that_says_all_has_no_hints(exercise):
+    for _ in range(3):
+        report = check("rows-1", lambda x, w, b: rows(x, w, b).float())
+        assert report.hints == ()
 
 
 def test_a_stub_is_not_a_failure(exercise):
@@ -433,7 +487,7 @@ def test_a_stub_is_not_a_failure(exercise):
         report = check("rows-1", *answer)
         assert report.passed is None
         assert "10 tests wait" in repr(report)
-    assert checking.failures["rows-1"] == 0
+    assert not checking.failures
 
 
 @pytest.mark.parametrize(
@@ -526,7 +580,8 @@ def test_the_answer_is_not_in_plain_view(exercise):
 def test_hints_and_replies_have_no_formulas_which_only_the_page_shows(exercise):
     texts = [*exercise.hints]
     if isinstance(exercise, Build):
-        texts += [text for idea in exercise.ideas for text in (idea.says, idea.hint)]
+        for idea in exercise.ideas:
+            texts += [idea.says, idea.hint, *idea.more]
     else:
         texts += question.replies(exercise).values()
     assert [text for text in texts if "$" in text or text.count("`") % 2] == []

@@ -11,7 +11,8 @@ from transformer_lib.exercises.question import Question, reply
 from transformer_lib.exercises.report import Report, picture, written
 
 NOTHING = object()
-failures = Counter()  # wrong answers in this process, by exercise
+failures = Counter()  # in this process, by exercise and, for a *Build*, by test
+WHOLE = {"runs", "shape", "finite"}  # if one fails, the exercise's hints may help
 
 
 def exercises() -> dict[str, list[Exercise]]:
@@ -68,17 +69,30 @@ def check(name: str, answer: object = NOTHING) -> Report | Question:
     if not isinstance(exercise, Build):
         if answer is NOTHING:
             return Question(exercise)
-        hints = exercise.hints[: failures[name] + 1]
-        report = reply(exercise, answer, hints)
-    elif answer is NOTHING or is_stub(answer):
+        report = reply(exercise, answer, exercise.hints[: failures[name] + 1])
+        failures[name] += not report.passed
+        return report
+    if answer is NOTHING or is_stub(answer):
         tests = [(says, None) for says, _ in rungs(exercise).values()]
         headline = f"not written yet. {len(tests)} tests wait."
         return Report(name, None, headline, tests=tests)
-    else:
-        report = report_of(exercise, climb(exercise, answer))
-    if not report.passed:
-        failures[name] += 1
-    return report
+    found = climb(exercise, answer)
+    if found.fault:
+        failures[name, found.first] += 1
+    return report_of(exercise, found)
+
+
+def hints_for(exercise: Build, test: str) -> tuple[str, ...]:
+    """Return the hints that the reader has earned by failing a test.
+
+    The message of an idea is its first hint, where to look; then come the idea and
+    the line.
+    """
+    times = failures[exercise.name, test]
+    for idea in exercise.ideas:
+        if idea.name == test:
+            return (idea.more or exercise.hints[1:])[: times - 1]
+    return exercise.hints[:times] if test in WHOLE else ()
 
 
 def report_of(exercise: Build, found: Climb) -> Report:
@@ -101,6 +115,6 @@ def report_of(exercise: Build, found: Climb) -> Report:
         picture(fault.result, fault.at),
         fault.trace,
         printed,
-        exercise.hints[: failures[exercise.name] + 1],
+        hints_for(exercise, found.first),
         tests,
     )

@@ -71,6 +71,8 @@ class Idea:
             A ``Fault`` that says something itself replaces it.
         cases: Arguments to try, the smallest first.
         compare: Raises ``Fault`` if the answer is wrong for a case; see ``same``.
+        more: The hints after the second and the third failure of this test, where the
+            exercise's idea and line are about something else.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Idea:
     hint: str
     cases: Sequence[Case]
     compare: Callable = same
+    more: tuple[str, ...] = ()
 
 
 @dataclass

@@ -322,6 +322,11 @@ class Climb:
         return next((fault for _, _, fault in self.tests if fault), None)
 
     @property
+    def first(self) -> str:
+        """The name of the first test that failed, or nothing."""
+        return next((name for name, _, fault in self.tests if fault), "")
+
+    @property
     def failed(self) -> set[str]:
         return {name for name, _, fault in self.tests if fault}
 

@@ -69,7 +69,9 @@ alone?""",
         "them?",
     },
     otherwise="Write down the causal mask, and mark the last two columns.",
-    hints=("In which rows of the causal mask are the last two columns open?",),
+    hints=(
+        "Which rows of the causal mask have at least one of the last two columns open?",
+    ),
     answer="""It differs in two rows, those of the two padding tokens. In every other
 row the causal mask already hides the padding, because it comes later. No loss reads
 the rows of padding, so a decoder with padding on the right learns the same without
