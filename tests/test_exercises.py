@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import defaultdict
 from dataclasses import replace
 
 import pytest
@@ -76,17 +77,13 @@ def test_a_wrong_answer_fails_exactly_where_it_should(exercise, answer):
 
 
 @answers("wrongs")
-def test_no_message_shows_a_line_of_the_solution(exercise, answer):
+def test_no_message_shows_a_line_of_the_solution(exercise, answer, monkeypatch):
     own = written_lines(answer[0])
-    checking.failures.update(dict.fromkeys(keys_of(exercise), 2))
+    monkeypatch.setattr(checking, "failures", defaultdict(lambda: 3))  # every hint
     report = check(exercise.name, answer[0])
     shown = repr(report) + report._repr_html_()
     for line in written_lines(exercise.rights[0]) - own:
         assert line not in shown
-
-
-def keys_of(exercise):
-    return [(exercise.name, test) for test in rungs(exercise)]
 
 
 def written_lines(answer):
@@ -104,6 +101,7 @@ def test_an_exercise_has_enough_answers_and_three_hints(exercise):
     assert len(exercise.rights) >= 4  # the solution and three variants
     assert len(exercise.wrongs) >= 8
     assert len(exercise.hints) == 3
+    assert all(len(idea.more) <= 2 for idea in exercise.ideas)
     assert exercise.rights[0].__name__ == exercise.call.partition("(")[0]
 
 
@@ -206,6 +204,13 @@ def test_the_form_of_several_letters_is_shown():
     assert repr(check("masks-6")).endswith('check("masks-6", "ab")')
     with pytest.raises(ValueError, match="such as 'ab', got 'c and e'"):
         check("masks-6", "c and e")
+
+
+@of_kind(Break)
+def test_the_reason_of_a_check_says_what_the_check_does(exercise):
+    for letter, (_, _, why) in exercise.checks.items():
+        opposite = "holds" if letter in exercise.right else "fails"
+        assert not why.startswith(f"Check {letter} {opposite}")
 
 
 @pytest.mark.parametrize("chapter", LISTED)
@@ -442,6 +447,7 @@ def test_what_an_answer_prints_and_writes_is_caught_and_escaped(exercise, capsys
     html = check("rows-1", loud)._repr_html_()
     assert "&lt;script&gt;" in html
     assert html.count("&lt;b&gt;") < 200
+    assert "…" in html
     assert "<script>" not in html
     assert capsys.readouterr() == ("", "")
 
@@ -452,12 +458,8 @@ def wrong_axis(x, weight, bias):
 
 def test_each_test_has_three_hints_which_come_one_at_a_time(exercise):
     # Without a result, only the exercise's own hints can help.
-    hints = [check("rows-1", lambda x, w, b: x).hints for _ in range(4)]
-    assert hints == [
-        ("Look.",),
-        ("Look.", "Think."),
-        *[("Look.", "Think.", "See.")] * 2,
-    ]
+    hints = [check("rows-1", lambda x, w, b: x).hints for _ in range(5)]
+    assert hints == [exercise.hints[:count] for count in (0, 1, 2, 3, 3)]
     # The message of an idea is its first hint.
     reports = [check("rows-1", wrong_axis) for _ in range(4)]
     assert all("Which axis?" in report.says for report in reports)
@@ -476,6 +478,14 @@ def test_a_test_that_says_all_has_no_hints(exercise):
     for _ in range(3):
         report = check("rows-1", lambda x, w, b: rows(x, w, b).float())
         assert report.hints == ()
+
+
+def test_an_endless_answer_gets_no_hint_about_its_ideas(exercise):
+    def endless(x, weight, bias):
+        while True:
+            x = x + 1
+
+    assert [check("rows-1", endless).hints for _ in range(2)] == [(), ()]
 
 
 def test_a_stub_is_not_a_failure(exercise):

@@ -5,7 +5,7 @@ import pkgutil
 from collections import Counter
 from pathlib import Path
 
-from transformer_lib.exercises.exercise import Build, Exercise
+from transformer_lib.exercises.exercise import Build, Exercise, Stopped
 from transformer_lib.exercises.ladder import Climb, climb, is_stub, rungs
 from transformer_lib.exercises.question import Question, reply
 from transformer_lib.exercises.report import Report, picture, written
@@ -85,14 +85,13 @@ def check(name: str, answer: object = NOTHING) -> Report | Question:
 def hints_for(exercise: Build, test: str) -> tuple[str, ...]:
     """Return the hints that the reader has earned by failing a test.
 
-    The message of an idea is its first hint, where to look; then come the idea and
-    the line.
+    The first failure has the message alone, which for an idea says where to look.
     """
-    times = failures[exercise.name, test]
+    hints = exercise.hints if test in WHOLE else ()
     for idea in exercise.ideas:
         if idea.name == test:
-            return (idea.more or exercise.hints[1:])[: times - 1]
-    return exercise.hints[:times] if test in WHOLE else ()
+            hints = idea.more or exercise.hints[1:]
+    return hints[: failures[exercise.name, test] - 1]
 
 
 def report_of(exercise: Build, found: Climb) -> Report:
@@ -115,6 +114,6 @@ def report_of(exercise: Build, found: Climb) -> Report:
         picture(fault.result, fault.at),
         fault.trace,
         printed,
-        hints_for(exercise, found.first),
+        () if isinstance(fault, Stopped) else hints_for(exercise, found.first),
         tests,
     )

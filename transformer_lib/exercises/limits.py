@@ -27,7 +27,10 @@ class Printed(io.StringIO):
     """Keeps the beginning of what is written."""
 
     def write(self, text: str) -> int:
-        super().write(text[: max(0, PRINTED - self.tell())])
+        room = PRINTED - self.tell()
+        if room >= 0:
+            super().write(text[:room])
+            super().write("…" if len(text) > room else "")
         return len(text)
 
 

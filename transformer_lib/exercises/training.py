@@ -83,30 +83,53 @@ $\\varepsilon = 10^{-9}$.""",
             "A weight that never had a gradient does not move.",
             "Here both means are 0. What is 0 divided by 0?",
             [one(0.0), one(0.0, step=7)],
+            more=(
+                "Epsilon keeps the divisor from being 0.",
+                "The last line of the loop in `adam` adds it.",
+            ),
         ),
         Idea(
             "means",
             "m and v are running means: of the gradients, and of their squares.",
-            "Look at the new m and v. Which share is old, and which is new?",
+            "Look at the new m and v. Which share is old, which is new, and do you "
+            "return them before the correction?",
             [one(2.0, m=1.0, v=1.0, step=9), one(-3.0, m=0.5, v=4.0, step=50)],
+            more=(
+                "A running mean keeps beta of the old mean and takes 1 - beta of the "
+                "new number.",
+                "The loop in `adam` begins with both means.",
+            ),
         ),
         Idea(
             "first",
             "The first step has the length of the rate, whatever the gradient.",
             "Both means begin at 0, and so they are too small. What corrects this?",
             [one(1.0), one(1000.0), one(-0.001)],
+            more=(
+                "A mean that began at 0 is too small by a known factor.",
+                "Divide each mean by 1 minus its beta to the power of `step`.",
+            ),
         ),
         Idea(
             "later",
             "The correction depends on the number of the step.",
             "Step 2 is corrected less than step 1.",
             [one(2.0, m=0.1, v=0.02, step=2), one(1.0, m=0.5, v=0.3, step=20)],
+            more=(
+                "After many steps the correction is almost 1.",
+                "Divide each mean by 1 minus its beta to the power of `step`.",
+            ),
         ),
         Idea(
             "tiny",
             "A tiny gradient is divided by a tiny number.",
             "Where does epsilon stand: inside the root or outside?",
             [one(1e-6), one(-1e-5, m=1e-6, v=1e-13, step=3)],
+            more=(
+                "Next to a tiny number, even epsilon matters, and its root matters "
+                "more.",
+                "The last line of the loop in `adam` has epsilon.",
+            ),
         ),
     ],
     hints=(

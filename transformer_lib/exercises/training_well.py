@@ -76,21 +76,34 @@ padding.""",
             "Without smoothing, it is the surprise at the right word.",
             "What is left of the formula if smoothing is 0?",
             [case([[[0, 2, 1]]], [[1]], smoothing=0.0)],
+            more=(
+                "The surprise at a word is minus the logarithm of its probability.",
+                "`gather` picks the right word.",
+            ),
         ),
         Idea(
             "padding",
             "A padding position costs nothing.",
-            "Which positions does the sum leave out?",
+            "At which positions is the target PAD?",
             [
                 case([[[0, 2, 1]]], [[0]]),
                 case([[[0, 2, 1], [2, 0, 1]]], [[2, 1]], pad_id=1),
             ],
+            more=(
+                "The loss of a padding position is 0, whatever the logits are.",
+                "`masked_fill` removes the padding.",
+            ),
         ),
         Idea(
             "right",
             "The right word gets 1 - smoothing, and no share of the rest.",
             "With three words and a large smoothing, how much does the right one get?",
             [case([[[0, 3, 0]]], [[1]], smoothing=0.5)],
+            more=(
+                "The right word is not among the words that share.",
+                "`gather` picks the right word; leave it out of the sum over the "
+                "others.",
+            ),
         ),
         Idea(
             "others",
@@ -101,7 +114,8 @@ padding.""",
         Idea(
             "pad",
             "The word PAD gets nothing.",
-            "Here only PAD's logit is strange. It still counts in the softmax.",
+            "Here PAD's logit differs from the others. PAD counts in the softmax, but"
+            " has no share of the answer.",
             [
                 case([[[5, 0, 1, 0]]], [[2]], smoothing=0.5),
                 case([[[0, 1, 0, 5]]], [[1]], pad_id=3, smoothing=0.5),
@@ -112,6 +126,10 @@ padding.""",
             "Large logits give finite losses.",
             "Is there a probability that is too small for a float?",
             [case([[[0, 1000, 0, -1000]]], [[2]])],
+            more=(
+                "Do not compute the probability first and then its logarithm.",
+                "“How confident should the model become?” takes `log_softmax`.",
+            ),
         ),
     ],
     hints=(

@@ -28,8 +28,8 @@ $d_\\text{ff} = 2048$. By how many parameters does it grow if $d_\\text{ff}$ is
 doubled?""",
     right=25_190_400,
     replies={
-        25_190_400: "Twelve networks, each with two matrices of 512 × 2048 more, and "
-        "2,048 more biases.",
+        25_190_400: "Twelve networks, each with two more matrices of 512 × 2048 "
+        "and 2,048 more biases.",
         25_165_824: "These are the matrices. The inner vectors have a bias.",
         12_595_200: "That is one stack. Both have feed-forward networks.",
         2_099_200: "That is one layer.",
@@ -77,6 +77,11 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
             "The first token follows bos, and bos is not returned.",
             "Where does the loop begin, and what does it return?",
             [case(*CHAIN, limit=1), case([0, 1], [0, 1], limit=1, bos=0, eos=1)],
+            more=(
+                "Begin with the row of `bos`, and return only what you append.",
+                "`write` in “The loop that writes” has the same four steps, with a "
+                "model in place of the table.",
+            ),
         ),
         Idea(
             "next",
@@ -90,6 +95,11 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
             "Is eos appended before the loop ends? And do you compare the token with "
             "eos, or with a number?",
             [case(*CHAIN), case([1, 0, 3], [1, 9, 0], [0, 2, 1], bos=1, eos=1)],
+            more=(
+                "First append the token, then ask whether it is `eos`.",
+                "`write` in “The loop that writes” has the same four steps, with a "
+                "model in place of the table.",
+            ),
         ),
         Idea(
             "limit",
@@ -100,6 +110,11 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
                 case(*CHAIN, limit=0),
                 case(*CHAIN, limit=3),
             ],
+            more=(
+                "With a limit of 0, the loop never runs.",
+                "`write` in “The loop that writes” has the same four steps, with a "
+                "model in place of the table.",
+            ),
         ),
         Idea(
             "integers",
@@ -107,6 +122,10 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
             "`argmax` returns a tensor.",
             [case(*CHAIN)],
             compare=lambda run, case: are_integers(run, case),
+            more=(
+                "`int()` and `.item()` turn a tensor with one number into a Python "
+                "number.",
+            ),
         ),
     ],
     hints=(
@@ -295,7 +314,7 @@ FIRST_ROW = Break(
         "e": (
             "It stops after `limit` words.",
             lambda loop: len(loop(4)[0]) == 4,
-            "Check e holds. And it needs the limit, unless the first word is EOS.",
+            "Check e holds, and the loop needs the limit unless the first word is EOS.",
         ),
     },
     hints=("What has position 0 read, and does that change from step to step?",),
