@@ -274,6 +274,16 @@ def wrong(name, answer):
         ("attention-4", "asks_whether_a_tensor_is_true", "needs a single True or"),
         ("attention-3", "a_pair_taken_away", "return a pair: the values and their ind"),
         ("masks-4", "without_the_axis", "Two shapes do not fit together"),
+        ("training-2", "not_corrected", "too small at first"),
+        ("training-2", "uphill", "Which way does the step go"),
+        ("training-2", "old_means_returned", "the new m and v"),
+        ("training-well-2", "as_the_library", "How much does the right word get"),
+        ("training-well-2", "pad_gets_a_share", "Count the words that share"),
+        ("training-well-2", "padding_counts", "is the target PAD"),
+        ("transformer-2", "no_limit", "Count the new tokens"),
+        ("transformer-2", "without_eos", "Is eos appended"),
+        ("sublayers-2", "mean_taken_away", "subtract it"),
+        ("heads-2", "root_of_the_model", "how wide are the vectors"),
     ],
 )
 def test_the_message_names_the_mistake(name, answer, says):

@@ -316,7 +316,8 @@ computes attention.""",
         Idea(
             "share",
             "If all values are equal, the blend is that value.",
-            "The weights of a query sum to 1. Along which axis does softmax run?",
+            "The weights of a query should sum to 1. Along which axis does softmax "
+            "run? Are all keys open if `mask` is None?",
             [
                 three_words(value=torch.ones(1, 3, 1, dtype=torch.float64)),
                 three_words(value=torch.ones(1, 3, 4, dtype=torch.float64), t=2),

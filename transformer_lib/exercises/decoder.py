@@ -104,7 +104,8 @@ d_k features, `memory @ w_v` has d_v.""",
         Idea(
             "values",
             "If the source has one word, its value is the answer to every query.",
-            "One key gets the weight 1. Which of the two sequences gives the values?",
+            "From every query, the only key gets the weight 1. Which sequence gives "
+            "the values, and through which matrix?",
             [case(1, 1), case(3, 1, seed=7)],
         ),
         Idea(

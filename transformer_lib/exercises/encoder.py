@@ -95,8 +95,8 @@ the variance plus 1e-5.""",
         Idea(
             "gather",
             "Words gather from each other.",
-            "The feed-forward weights are zero here, so only attention is left. "
-            "What are the scores divided by, and which axis sums to 1?",
+            "The feed-forward weights are zero here. Is x added to what attention "
+            "gathers? What are the scores divided by, and which axis sums to 1?",
             [case(2, thinks=False), case(3, 5, thinks=False, seed=9)],
             more=(
                 "The scores are `x @ x.mT`, divided by the root of d_model. Each row "
@@ -117,7 +117,8 @@ the variance plus 1e-5.""",
         Idea(
             "padding",
             "Noise in the padding moves no word.",
-            "Which scores must be hidden: those of a row, or those of a column?",
+            "Which scores must be hidden, those of a row or of a column, and before "
+            "or after the softmax?",
             [case(3, 4, mask=[[1, 1, 0]]), case(4, 4, mask=[[1, 0, 0, 0]], seed=4)],
             compare=lambda run, case: padding_is_inert(run, case),
             more=(

@@ -37,18 +37,20 @@ class Stopped(Fault):
     """The answer needed too much time or memory, so no further test runs it."""
 
 
-def same(run: Callable, case: Case) -> None:
+def same(run: Callable, case: Case, results: slice = slice(None)) -> None:
     """Compare every number, or other result, with the solution's.
 
     Args:
         run: Calls the answer, ``run(case)``, or the solution, ``run.solution(case)``.
             Both return a tuple of results.
         case: The arguments.
+        results: Which results to compare, if not all of them.
 
     Raises:
         Fault: With the index of the first number that differs.
     """
-    for result, expected in zip(run(case), run.solution(case), strict=True):
+    both = list(zip(run(case), run.solution(case), strict=True))
+    for result, expected in both[results]:
         if not isinstance(expected, Tensor):
             if result != expected:
                 raise Fault("", case, result)

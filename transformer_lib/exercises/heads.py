@@ -71,10 +71,12 @@ first d_k columns of `w_q`, `w_k` and `w_v`.""",
         Idea(
             "alone",
             "With one head it is plain attention.",
-            "With one head nothing is cut. Compare your steps with chapter 3.",
+            "With one head nothing is cut: project, attend, and multiply by `w_o`. "
+            "Compare each step with chapter 3.",
             [case(2, 1, 1), case(3, 2, 1, seed=5)],
             more=(
-                "Project three times, attend, and multiply by `w_o`.",
+                "Are the scores divided by the root? Over which axis does softmax run? "
+                "Is `w_o` transposed?",
                 "“Head by head, by hand” does this for each head.",
             ),
         ),
@@ -93,7 +95,8 @@ first d_k columns of `w_q`, `w_k` and `w_v`.""",
         Idea(
             "columns",
             "Each head reads the whole word.",
-            "Cut after the projection: which features of a word may reach head 0?",
+            "Cut after the projection: which features of a word may reach head 0? And"
+            " how wide are the vectors that it compares?",
             [case(2, 1, 2, seed=10), case(3, 2, 2, seed=15)],
             more=(
                 "Project the whole word first, then cut the result into heads.",

@@ -22,6 +22,8 @@ PLAIN = {
     "long as the last but one of the right tensor.",
     "first two dimensions of batch2": "In a product, the last axis of the left tensor "
     "must be as long as the last but one of the right tensor.",
+    "must match the existing size": "A shape does not fit where you expand, or write.",
+    "too many indices": "The tensor has fewer axes than that: print its shape.",
     "Dimension out of range": "The tensor has fewer axes than that: print its shape.",
     "same dtype": "The tests use float64. A tensor that you make needs the dtype of "
     "the arguments.",
@@ -302,8 +304,8 @@ def passes_gradient(run: Run) -> None:
         return  # wrong numbers have wrong gradients: another test reports them
     for name, gradient in expected.items():
         if not found[name].any():
-            says = f"No gradient reaches {name}: is it detached, or turned into plain "
-            says += "numbers?"
+            says = f"No gradient reaches {name}: is it detached, rounded, or turned "
+            says += "into plain numbers?"
             raise Fault(says, example)
         if not torch.allclose(found[name].to(gradient.dtype), gradient, 1e-4, 1e-6):
             says = f"The result is right, but not the gradient of {name}: "

@@ -76,7 +76,8 @@ not be 0, 1, 2, ...: they may come in any order, and lie between whole numbers."
         Idea(
             "fast",
             "Pair 0 turns by one radian at each position.",
-            "With width 2 there is one pair, and its timescale is 1.",
+            "With width 2 there is one pair, and its timescale is 1. So its angle is "
+            "the position itself.",
             [at(1, width=2), at(2, 5, width=2)],
         ),
         Idea(
@@ -322,7 +323,8 @@ not told which positions the rows belong to.""",
         Idea(
             "pairs",
             "Each pair turns by its own angle.",
-            "What is the angle of pair 1 for k positions?",
+            "What is the angle of pair 1 for `k` positions, and which two features "
+            "are pair 1?",
             [step(2), step(1, 4, k=5, width=6)],
         ),
         Idea(

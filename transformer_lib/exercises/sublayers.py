@@ -77,7 +77,7 @@ Write `rms_norm(x, weight, eps)` for `x` with any number of axes, features last;
             "Without weight and eps, each vector has the mean square 1.",
             "What is the mean square of your result? A mean divides by the number of "
             "features.",
-            [one(2, 2), one(1, -2, 3, -4)],
+            [one(2, -2), one(1, -2, 3, -2)],
             more=(
                 "`x.square().mean(...)` over the features of one word, and then the "
                 "root.",
@@ -87,7 +87,8 @@ Write `rms_norm(x, weight, eps)` for `x` with any number of axes, features last;
         Idea(
             "mean",
             "The mean of the features is not subtracted.",
-            "This is the difference from layer normalisation. What do you subtract?",
+            "The mean is not 0 here. Does any of your steps subtract it, perhaps "
+            "inside a variance?",
             [one(1, 3), one(5, 6, 7)],
             more=(
                 "Only the division stays.",
@@ -181,12 +182,12 @@ class Norm(nn.Module):
         )
 
 
-@RMS.wrong("size", "mean", "rows", "weight", "eps", "rank")
+@RMS.wrong("mean", "rows", "weight", "eps", "rank")
 def mean_taken_away(x, weight, eps):
     return F.layer_norm(x, x.shape[-1:], weight, None, eps)
 
 
-@RMS.wrong("size", "mean", "rows", "weight", "eps", "rank")
+@RMS.wrong("mean", "rows", "weight", "eps", "rank")
 def by_the_deviation(x, weight, eps):
     variance = x.var(dim=-1, correction=0, keepdim=True)
     return weight * x / (variance + eps + 1e-12).sqrt()

@@ -67,7 +67,8 @@ table holds, and no gradient reaches PAD's row.""",
         Idea(
             "one",
             "With width 1, the factor is 1: each id picks its row.",
-            "Which row of the table belongs to id 3?",
+            "Here each result is a number of the table. Which row belongs to id 3, "
+            "and what is the factor?",
             [look_up(3, width=1), look_up(3, 5, 3, width=1)],
             more=(
                 "A tensor of ids can index the table: one row for each id.",
@@ -77,7 +78,8 @@ table holds, and no gradient reaches PAD's row.""",
         Idea(
             "root",
             "Each row is multiplied by the square root of d_model.",
-            "Which of the sizes is d_model: an axis of the ids, or of the table?",
+            "By what are your rows multiplied? And is d_model an axis of the ids, or "
+            "of the table?",
             [look_up(3, width=4), look_up(3, 5, 8, width=9)],
             more=(
                 "It is the root of the length of a row.",

@@ -76,7 +76,8 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
             "first",
             "The first token follows bos, and bos is not returned.",
             "Where does the loop begin, and what does it return?",
-            [case(*CHAIN, limit=1), case([0, 1], [0, 1], limit=1, bos=0, eos=1)],
+            [case(*CHAIN), case([0, 1], [0, 1], limit=4, bos=0, eos=5)],
+            compare=lambda run, case: begins(run, case, 1),
             more=(
                 "Begin with the row of `bos`, and return only what you append.",
                 "`write` in “The loop that writes” has the same four steps, with a "
@@ -87,7 +88,8 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
             "next",
             "Each token follows the one before it.",
             "Which row of the scores is read in the second step?",
-            [case(*CHAIN, limit=2), case([0, 1], [1, 0], limit=3, bos=0, eos=5)],
+            [case(*CHAIN), case([0, 1], [1, 0], limit=3, bos=0, eos=5)],
+            compare=lambda run, case: begins(run, case, 2),
         ),
         Idea(
             "end",
@@ -139,6 +141,12 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
 token; the loop stays the same. Taking the best token each time is greedy
 decoding.""",
 )
+
+
+def begins(run, case, count):
+    (tokens,), (expected,) = run(case), run.solution(case)
+    if tokens[:count] != expected[:count]:
+        raise Fault("", case, tokens)
 
 
 def are_integers(run, case):
@@ -195,7 +203,7 @@ def with_bos(scores, bos, eos, limit):
     return chain(scores, bos, eos, limit)
 
 
-@WRITE.wrong("first", "end", "limit")
+@WRITE.wrong("end", "limit")
 def without_eos(scores, bos, eos, limit):
     return [t for t in with_a_for_loop(scores, bos, eos, limit) if t != eos]
 
@@ -215,17 +223,17 @@ def eos_is_two(scores, bos, eos, limit):
     return with_a_for_loop(scores, bos, 2, limit)
 
 
-@WRITE.wrong("first", "next", "limit")
+@WRITE.wrong("limit")
 def one_too_many(scores, bos, eos, limit):
     return with_a_for_loop(scores, bos, eos, limit + 1)
 
 
-@WRITE.wrong("first", "next", "limit")
+@WRITE.wrong("limit")
 def bos_counts(scores, bos, eos, limit):
     return with_a_for_loop(scores, bos, eos, limit - 1)
 
 
-@WRITE.wrong("first", "next", "limit")
+@WRITE.wrong("limit")
 def no_limit(scores, bos, eos, limit):
     return with_a_for_loop(scores, bos, eos, 20)
 
