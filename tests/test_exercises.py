@@ -279,10 +279,11 @@ def wrong(name, answer):
         ("training-2", "old_means_returned", "the new m and v"),
         ("training-well-2", "as_the_library", "How much does the right word get"),
         ("training-well-2", "pad_gets_a_share", "Count the words that share"),
-        ("training-well-2", "padding_counts", "is the target PAD"),
+        ("training-well-2", "padding_counts", "is the target `pad_id`"),
         ("transformer-2", "no_limit", "Count the new tokens"),
         ("transformer-2", "without_eos", "Is eos appended"),
         ("sublayers-2", "mean_taken_away", "subtract it"),
+        ("heads-2", "one_transpose_too_many", "Which axes must change places"),
         ("heads-2", "root_of_the_model", "how wide are the vectors"),
     ],
 )

@@ -69,18 +69,6 @@ first d_k columns of `w_q`, `w_k` and `w_v`.""",
     },
     ideas=[
         Idea(
-            "alone",
-            "With one head it is plain attention.",
-            "With one head nothing is cut: project, attend, and multiply by `w_o`. "
-            "Compare each step with chapter 3.",
-            [case(2, 1, 1), case(3, 2, 1, seed=5)],
-            more=(
-                "Are the scores divided by the root? Over which axis does softmax run? "
-                "Is `w_o` transposed?",
-                "“Head by head, by hand” does this for each head.",
-            ),
-        ),
-        Idea(
             "merge",
             "If all words get equal weights, each row is the mean of the words.",
             "Here the queries and keys are 0, and the values are the words. Which "
@@ -90,6 +78,18 @@ first d_k columns of `w_q`, `w_k` and `w_v`.""",
                 "On the way back, words and heads change places once more before the "
                 "heads are joined.",
                 "`merge_heads` in “All heads at once” does both.",
+            ),
+        ),
+        Idea(
+            "alone",
+            "With one head it is plain attention.",
+            "With one head nothing is cut: project, attend, and multiply by `w_o`. "
+            "Compare each step with chapter 3.",
+            [case(2, 1, 1), case(3, 2, 1, seed=5)],
+            more=(
+                "Are the scores divided by the root? Over which axis does softmax run? "
+                "Is `w_o` transposed?",
+                "“Head by head, by hand” does this for each head.",
             ),
         ),
         Idea(

@@ -112,7 +112,7 @@ Write `rms_norm(x, weight, eps)` for `x` with any number of axes, features last;
         Idea(
             "weight",
             "The weight multiplies the normalised features.",
-            "Does your mean square see the weight?",
+            "Is the weight used, and does your mean square see it?",
             [one(1, 1, weight=[2, 3]), one(1, 2, 2, weight=[0, 1, -1])],
             more=("First normalise, then multiply by the weight.",),
         ),

@@ -92,7 +92,7 @@ padding.""",
         Idea(
             "padding",
             "A padding position costs nothing.",
-            "At which positions is the target PAD?",
+            "At which positions is the target `pad_id`?",
             [
                 case([[[0, 2, 1]]], [[0]]),
                 case([[[0, 2, 1], [2, 0, 1]]], [[2, 1]], pad_id=1),

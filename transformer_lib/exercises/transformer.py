@@ -75,7 +75,7 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
         Idea(
             "first",
             "The first token follows bos, and bos is not returned.",
-            "Where does the loop begin, and what does it return?",
+            "Where does the loop begin, which token follows, and what does it return?",
             [case(*CHAIN), case([0, 1], [0, 1], limit=4, bos=0, eos=5)],
             compare=lambda run, case: begins(run, case, 1),
             more=(
@@ -106,7 +106,7 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
         Idea(
             "limit",
             "It stops after limit tokens, even if limit is 0.",
-            "Count the new tokens only.",
+            "Does the limit end the loop? Count the new tokens only.",
             [
                 case([0, 1], [1, 0], limit=4, bos=0, eos=5),
                 case(*CHAIN, limit=0),
