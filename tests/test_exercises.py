@@ -1,6 +1,7 @@
 """Exercises: right answers pass, wrong ones fail where they should and learn why."""
 
 import inspect
+import signal
 import subprocess
 import sys
 import threading
@@ -403,6 +404,25 @@ def test_a_swallowed_exception_does_not_end_the_watch(exercise):
         return x
 
     assert "stopped" in check("rows-1", slow).says
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarm on Windows")
+def test_an_answer_that_catches_everything_is_stopped(exercise):
+    def stubborn(x, weight, bias):
+        while True:
+            try:
+                x = x + 1
+                x = x - 1
+                x = x + 1
+                x = abs(x)
+            except:  # noqa: E722
+                pass
+
+    before = signal.getsignal(signal.SIGALRM)
+    for _ in range(2):
+        assert "stopped" in check("rows-1", stubborn).says
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 def test_an_answer_that_was_stopped_is_not_run_again(exercise):
