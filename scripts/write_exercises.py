@@ -13,7 +13,7 @@ from textwrap import dedent
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from transformer_lib.exercises import Build, exercises  # noqa: E402
+from transformer_lib.exercises import Break, Build, exercises  # noqa: E402
 
 INTRO = """## Exercises
 
@@ -60,6 +60,10 @@ def cells_of(number, exercise):
         ask = f'check("{exercise.name}", {function})'
         stub = f"def {exercise.call}:\n    # Your code.\n    ..."
         yield code(f"{name}-try", f"{stub}\n\n\n{ask}")
+    elif isinstance(exercise, Break):
+        letters = "".join(exercise.checks)[:2]
+        form = f'# Or with letters: check("{exercise.name}", "{letters}")'
+        yield code(f"{name}-try", f"{ask}\n{form}")
     else:
         yield code(f"{name}-try", ask)
     parts = [

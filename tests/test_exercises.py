@@ -1,11 +1,14 @@
 """Exercises: right answers pass, wrong ones fail where they should and learn why."""
 
 import inspect
+import signal
 import subprocess
 import sys
 import threading
 import time
 import weakref
+from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 import torch
@@ -75,9 +78,9 @@ def test_a_wrong_answer_fails_exactly_where_it_should(exercise, answer):
 
 
 @answers("wrongs")
-def test_no_message_shows_a_line_of_the_solution(exercise, answer):
+def test_no_message_shows_a_line_of_the_solution(exercise, answer, monkeypatch):
     own = written_lines(answer[0])
-    checking.failures[exercise.name] = 2
+    monkeypatch.setattr(checking, "failures", defaultdict(lambda: 3))  # every hint
     report = check(exercise.name, answer[0])
     shown = repr(report) + report._repr_html_()
     for line in written_lines(exercise.rights[0]) - own:
@@ -99,6 +102,7 @@ def test_an_exercise_has_enough_answers_and_three_hints(exercise):
     assert len(exercise.rights) >= 4  # the solution and three variants
     assert len(exercise.wrongs) >= 8
     assert len(exercise.hints) == 3
+    assert all(len(idea.more) <= 2 for idea in exercise.ideas)
     assert exercise.rights[0].__name__ == exercise.call.partition("(")[0]
 
 
@@ -172,12 +176,42 @@ def test_what_breaks_held_before(exercise):
     assert check(exercise.name, exercise.right).passed
     assert check(exercise.name, ", ".join(exercise.right)).passed
     for letter in exercise.checks:
-        answer = exercise.right ^ {letter}
-        report = check(exercise.name, answer)
-        assert (report.passed, exercise.checks[letter][2] in report.says) == (
-            False,
-            True,
-        )
+        report = check(exercise.name, exercise.right ^ {letter})
+        assert not report.passed
+        # A letter that is given is explained, and one that is missing is not named.
+        told = letter not in exercise.right
+        assert (exercise.checks[letter][2] in report.says) == told
+        assert told or "check fails" in report.says
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("", "2 checks fail."),
+        ("c", "You are right about c. One more check fails."),
+        ("E", "You are right about e. One more check fails."),
+        ("a", "Check a holds: "),
+        ("bc", "You are right about c. Check b holds: "),
+        ("c, e, d", "You are right about c and e. Check d holds: "),
+    ],
+)
+def test_a_letter_is_confirmed_and_a_missing_one_is_not_named(answer, says):
+    report = check("masks-6", answer)
+    assert not report.passed
+    assert report.says.startswith(says)
+
+
+def test_the_form_of_several_letters_is_shown():
+    assert repr(check("masks-6")).endswith('check("masks-6", "ab")')
+    with pytest.raises(ValueError, match="such as 'ab', got 'c and e'"):
+        check("masks-6", "c and e")
+
+
+@of_kind(Break)
+def test_the_reason_of_a_check_says_what_the_check_does(exercise):
+    for letter, (_, _, why) in exercise.checks.items():
+        opposite = "holds" if letter in exercise.right else "fails"
+        assert not why.startswith(f"Check {letter} {opposite}")
 
 
 @pytest.mark.parametrize("chapter", LISTED)
@@ -241,6 +275,17 @@ def wrong(name, answer):
         ("attention-4", "asks_whether_a_tensor_is_true", "needs a single True or"),
         ("attention-3", "a_pair_taken_away", "return a pair: the values and their ind"),
         ("masks-4", "without_the_axis", "Two shapes do not fit together"),
+        ("training-2", "not_corrected", "too small at first"),
+        ("training-2", "uphill", "Which way does the step go"),
+        ("training-2", "old_means_returned", "the new m and v"),
+        ("training-well-2", "as_the_library", "How much does the right word get"),
+        ("training-well-2", "pad_gets_a_share", "Count the words that share"),
+        ("training-well-2", "padding_counts", "is the target `pad_id`"),
+        ("transformer-2", "no_limit", "Count the new tokens"),
+        ("transformer-2", "without_eos", "Is eos appended"),
+        ("sublayers-2", "mean_taken_away", "subtract it"),
+        ("heads-2", "one_transpose_too_many", "Which axes must change places"),
+        ("heads-2", "root_of_the_model", "how wide are the vectors"),
     ],
 )
 def test_the_message_names_the_mistake(name, answer, says):
@@ -361,6 +406,25 @@ def test_a_swallowed_exception_does_not_end_the_watch(exercise):
     assert "stopped" in check("rows-1", slow).says
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarm on Windows")
+def test_an_answer_that_catches_everything_is_stopped(exercise):
+    def stubborn(x, weight, bias):
+        while True:
+            try:
+                x = x + 1
+                x = x - 1
+                x = x + 1
+                x = abs(x)
+            except:  # noqa: E722
+                pass
+
+    before = signal.getsignal(signal.SIGALRM)
+    for _ in range(2):
+        assert "stopped" in check("rows-1", stubborn).says
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
 def test_an_answer_that_was_stopped_is_not_run_again(exercise):
     calls = []
 
@@ -414,14 +478,45 @@ def test_what_an_answer_prints_and_writes_is_caught_and_escaped(exercise, capsys
     html = check("rows-1", loud)._repr_html_()
     assert "&lt;script&gt;" in html
     assert html.count("&lt;b&gt;") < 200
+    assert "…" in html
     assert "<script>" not in html
     assert capsys.readouterr() == ("", "")
 
 
-def test_hints_come_after_failures_and_one_at_a_time(exercise):
-    counts = [len(check("rows-1", lambda x, w, b: x).hints) for _ in range(5)]
-    assert counts == [1, 2, 3, 3, 3]
+def wrong_axis(x, weight, bias):
+    return (x @ weight + bias).softmax(dim=1)
+
+
+def test_each_test_has_three_hints_which_come_one_at_a_time(exercise):
+    # Without a result, only the exercise's own hints can help.
+    hints = [check("rows-1", lambda x, w, b: x).hints for _ in range(5)]
+    assert hints == [exercise.hints[:count] for count in (0, 1, 2, 3, 3)]
+    # The message of an idea is its first hint.
+    reports = [check("rows-1", wrong_axis) for _ in range(4)]
+    assert all("Which axis?" in report.says for report in reports)
+    hints = [report.hints for report in reports]
+    assert hints == [(), ("Think.",), *[("Think.", "See.")] * 2]
     assert check("rows-1", rows).hints == ()
+
+
+def test_a_test_may_have_hints_of_its_own(exercise):
+    exercise.ideas = [replace(exercise.ideas[0], more=("Rows or columns?",))]
+    hints = [check("rows-1", wrong_axis).hints for _ in range(3)]
+    assert hints == [(), ("Rows or columns?",), ("Rows or columns?",)]
+
+
+def test_a_test_that_says_all_has_no_hints(exercise):
+    for _ in range(3):
+        report = check("rows-1", lambda x, w, b: rows(x, w, b).float())
+        assert report.hints == ()
+
+
+def test_an_endless_answer_gets_no_hint_about_its_ideas(exercise):
+    def endless(x, weight, bias):
+        while True:
+            x = x + 1
+
+    assert [check("rows-1", endless).hints for _ in range(2)] == [(), ()]
 
 
 def test_a_stub_is_not_a_failure(exercise):
@@ -433,7 +528,7 @@ def test_a_stub_is_not_a_failure(exercise):
         report = check("rows-1", *answer)
         assert report.passed is None
         assert "10 tests wait" in repr(report)
-    assert checking.failures["rows-1"] == 0
+    assert not checking.failures
 
 
 @pytest.mark.parametrize(
@@ -526,7 +621,8 @@ def test_the_answer_is_not_in_plain_view(exercise):
 def test_hints_and_replies_have_no_formulas_which_only_the_page_shows(exercise):
     texts = [*exercise.hints]
     if isinstance(exercise, Build):
-        texts += [text for idea in exercise.ideas for text in (idea.says, idea.hint)]
+        for idea in exercise.ideas:
+            texts += [idea.says, idea.hint, *idea.more]
     else:
         texts += question.replies(exercise).values()
     assert [text for text in texts if "$" in text or text.count("`") % 2] == []

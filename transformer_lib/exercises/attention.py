@@ -96,18 +96,26 @@ softmax.""",
             "Add up each row of your result. Along which axis do you divide?",
             [rows([0, 0]), rows([0, 1, 2], [2, 0, 1])],
             compare=lambda run, case: sums_to_one(run, case),
+            more=(
+                "Each row is divided by its own total.",
+                "“Softmax, row by row” keeps the totals as a column with `keepdim`.",
+            ),
         ),
         Idea(
             "ratio",
             "A score that is larger by 1 gets a weight that is e times as large.",
             "Compare two weights of a row: what is their ratio?",
             [rows([0, 1]), rows([2, -1, 0], [0.5, 0.25, 0])],
+            more=(
+                "A weight is a power of e over the total. Scores may be shifted, but "
+                "not scaled.",
+                "“Softmax, row by row” has both lines.",
+            ),
         ),
         Idea(
             "large",
             "Scores of 1,000 and more give finite weights.",
-            "Which power is too large? You may add the same number to every score of "
-            "a row.",
+            "Which power overflows first?",
             [rows([1000, 999]), rows([20_000, 0, 0, 0]), rows([3000, 2000, -3000])],
         ),
         Idea(
@@ -122,18 +130,25 @@ softmax.""",
             "Rows may have scores of very different sizes.",
             "Each row is shared out on its own. Does one row affect another?",
             [rows([1000, 999], [-1000, -999])],
+            more=(
+                "The number that you add may differ from row to row.",
+                "“Softmax, row by row” keeps an axis with `keepdim`. Where else do "
+                "you need it?",
+            ),
         ),
         Idea(
             "hidden",
             "A score of minus infinity gets the weight 0.",
             "What is exp of minus infinity? Is it still that after your changes?",
             [rows([0, -INFINITY]), rows([1, -INFINITY, 2])],
+            more=("Which number do you add to the scores of this row? Is it finite?",),
         ),
         Idea(
             "rank",
             "Any number of axes will do, even one.",
             "Count the axes from the end.",
             [{"scores": numbers(3)}, {"scores": numbers(2, 1, 3, 4)}],
+            more=("The scores of a row lie along the last axis, `dim=-1`.",),
         ),
     ],
     hints=(
@@ -301,11 +316,16 @@ computes attention.""",
         Idea(
             "share",
             "If all values are equal, the blend is that value.",
-            "The weights of a query sum to 1. Along which axis does softmax run?",
+            "The weights of a query should sum to 1. Along which axis does softmax "
+            "run? Are all keys open if `mask` is None?",
             [
                 three_words(value=torch.ones(1, 3, 1, dtype=torch.float64)),
                 three_words(value=torch.ones(1, 3, 4, dtype=torch.float64), t=2),
             ],
+            more=(
+                "A row of the scores belongs to one query, and softmax shares it out.",
+                "“Softmax, row by row” compares both axes.",
+            ),
         ),
         Idea(
             "match",
@@ -314,6 +334,11 @@ computes attention.""",
             " the score, the larger the weight.",
             [three_words(d_k=1), three_words(d_k=1, t=2, s=4, seed=3)],
             compare=lambda run, case: scores_match(run, case),
+            more=(
+                "A score is the sum of the products of the numbers of a query and a "
+                "key.",
+                "“All words at once” replaces two loops by one product.",
+            ),
         ),
         Idea(
             "root",
@@ -321,6 +346,10 @@ computes attention.""",
             "Each value here is one-hot, so your result shows the weights. What keeps"
             " the variance of the scores at 1 when the keys become wider?",
             [three_words(d_k=4), three_words(d_k=9, t=2, s=4)],
+            more=(
+                "A sum of d_k products has a variance of d_k. By what must you divide?",
+                "“Why divide by the root?” measures the variance before and after.",
+            ),
         ),
         Idea(
             "large",
@@ -334,6 +363,11 @@ computes attention.""",
                     "mask": None,
                 }
             ],
+            more=(
+                "The power of such a score is too large for a float. The weights need"
+                " not be.",
+                "Exercise 3 is about this step.",
+            ),
         ),
         Idea(
             "mask",
@@ -344,6 +378,10 @@ computes attention.""",
                 three_words(torch.tensor([[[True, False, True]]]), d_k=1),
                 three_words(torch.ones(2, 4).tril().bool()[None], t=2, s=4, d_k=1),
             ],
+            more=(
+                "Hide the score, not the weight: the open keys then share the whole 1.",
+                "“A batch, and a first mask” hides before the softmax.",
+            ),
         ),
         Idea(
             "influence",
@@ -357,12 +395,17 @@ computes attention.""",
                     "mask": torch.tensor([[[True, False]]]),
                 }
             ],
+            more=(
+                "Which score has the power 0, whatever the other scores are?",
+                "“A batch, and a first mask” says why a score of 0 will not do.",
+            ),
         ),
         Idea(
             "open",
             "A mask that hides nothing changes nothing.",
-            "What happens without a mask, and with one that is True everywhere?",
+            "Compare two calls: without a mask, and with one that is True everywhere.",
             [three_words(torch.ones(1, 1, 3, dtype=torch.bool), d_k=1)],
+            more=("Where the mask is True, the score stays as it is.",),
         ),
         Idea(
             "heads",
@@ -376,6 +419,10 @@ computes attention.""",
                     "mask": torch.tensor([[True, True], [True, False]])[:, None, None],
                 }
             ],
+            more=(
+                "`.T`, and axes counted from the front, fit one number of axes only.",
+                "“A batch, and a first mask” has four axes.",
+            ),
         ),
         Idea(
             "one",
@@ -389,6 +436,10 @@ computes attention.""",
                     "mask": None,
                 }
             ],
+            more=(
+                "`squeeze` also removes the axis of a batch of one, or of a sentence "
+                "of one word.",
+            ),
         ),
     ],
     hints=(

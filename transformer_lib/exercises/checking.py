@@ -5,13 +5,14 @@ import pkgutil
 from collections import Counter
 from pathlib import Path
 
-from transformer_lib.exercises.exercise import Build, Exercise
+from transformer_lib.exercises.exercise import Build, Exercise, Stopped
 from transformer_lib.exercises.ladder import Climb, climb, is_stub, rungs
 from transformer_lib.exercises.question import Question, reply
 from transformer_lib.exercises.report import Report, picture, written
 
 NOTHING = object()
-failures = Counter()  # wrong answers in this process, by exercise
+failures = Counter()  # in this process, by exercise and, for a *Build*, by test
+WHOLE = {"runs", "shape", "finite"}  # if one fails, the exercise's hints may help
 
 
 def exercises() -> dict[str, list[Exercise]]:
@@ -68,17 +69,29 @@ def check(name: str, answer: object = NOTHING) -> Report | Question:
     if not isinstance(exercise, Build):
         if answer is NOTHING:
             return Question(exercise)
-        hints = exercise.hints[: failures[name] + 1]
-        report = reply(exercise, answer, hints)
-    elif answer is NOTHING or is_stub(answer):
+        report = reply(exercise, answer, exercise.hints[: failures[name] + 1])
+        failures[name] += not report.passed
+        return report
+    if answer is NOTHING or is_stub(answer):
         tests = [(says, None) for says, _ in rungs(exercise).values()]
         headline = f"not written yet. {len(tests)} tests wait."
         return Report(name, None, headline, tests=tests)
-    else:
-        report = report_of(exercise, climb(exercise, answer))
-    if not report.passed:
-        failures[name] += 1
-    return report
+    found = climb(exercise, answer)
+    if found.fault:
+        failures[name, found.first] += 1
+    return report_of(exercise, found)
+
+
+def hints_for(exercise: Build, test: str) -> tuple[str, ...]:
+    """Return the hints that the reader has earned by failing a test.
+
+    The first failure has the message alone, which for an idea says where to look.
+    """
+    hints = exercise.hints if test in WHOLE else ()
+    for idea in exercise.ideas:
+        if idea.name == test:
+            hints = idea.more or exercise.hints[1:]
+    return hints[: failures[exercise.name, test] - 1]
 
 
 def report_of(exercise: Build, found: Climb) -> Report:
@@ -101,6 +114,6 @@ def report_of(exercise: Build, found: Climb) -> Report:
         picture(fault.result, fault.at),
         fault.trace,
         printed,
-        exercise.hints[: failures[exercise.name] + 1],
+        () if isinstance(fault, Stopped) else hints_for(exercise, found.first),
         tests,
     )

@@ -104,7 +104,8 @@ d_k features, `memory @ w_v` has d_v.""",
         Idea(
             "values",
             "If the source has one word, its value is the answer to every query.",
-            "One key gets the weight 1. Which of the two sequences gives the values?",
+            "From every query, the only key gets the weight 1. Which sequence gives "
+            "the values, and through which matrix?",
             [case(1, 1), case(3, 1, seed=7)],
         ),
         Idea(
@@ -119,18 +120,34 @@ d_k features, `memory @ w_v` has d_v.""",
             "The weights are a softmax over the source.",
             "What are the scores divided by, and which axis sums to 1?",
             [case(1, 2), case(2, 3), case(3, 4, d_k=5, seed=9)],
+            more=(
+                "The scores are divided by the root of d_k. Softmax runs along the "
+                "source.",
+                "“Cross-attention: what does the source say?” has this line, with "
+                "heads.",
+            ),
         ),
         Idea(
             "padding",
             "Padding of the source is not read.",
             "Hide columns of the scores, before the softmax.",
             [case(1, 2, [[1, 0]]), case(2, 4, [[1, 1, 0, 0]], seed=6)],
+            more=(
+                "The mask is True for words. The score of a hidden key is minus "
+                "infinity.",
+                "“Cross-attention: what does the source say?” hides with "
+                "`memory_mask`.",
+            ),
         ),
         Idea(
             "sentences",
             "Each sentence has its own padding.",
             "The mask needs an axis for the queries. Where?",
             [case(2, 2, [[1, 1], [1, 0]]), case(2, 3, [[1, 0, 0], [1, 1, 1]])],
+            more=(
+                "The scores are (B, T, S), and the mask is (B, S). Which axis is "
+                "missing?",
+            ),
         ),
     ],
     hints=(
@@ -296,12 +313,12 @@ target has four words. Which of these checks fail?""",
         "b": (
             "The weights of each word sum to 1.",
             lambda weigh: bool(((weights_of(weigh).sum(-1) - 1).abs() < 1e-6).all()),
-            "Check b fails: the later words had a share, and nobody gets it now.",
+            "Check b fails: the later words had a share, and no word gets it now.",
         ),
         "c": (
             "The first word gives itself the weight 1.",
             lambda weigh: abs(weights_of(weigh)[0, 0].item() - 1) < 1e-6,
-            "Check c fails: it had shared with three later words.",
+            "Check c fails: three later words are still in its total.",
         ),
         "d": (
             "If the last word changes, the weights of the earlier words stay.",

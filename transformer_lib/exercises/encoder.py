@@ -74,6 +74,12 @@ the variance plus 1e-5.""",
             "What is the last step of a post-norm layer, and along which axis?",
             [case(1, 3), case(2, 3)],
             compare=lambda run, case: is_normalised(run, case),
+            more=(
+                "Each sublayer ends in a sum, and then a norm over the features of "
+                "each word.",
+                "`F.layer_norm(x, x.shape[-1:])` is a norm. “One layer by hand” has "
+                "two.",
+            ),
         ),
         Idea(
             "think",
@@ -81,32 +87,54 @@ the variance plus 1e-5.""",
             "With one word, attention returns the word. Follow it through the two "
             "residuals, the ReLU and the norms.",
             [case(1, 3), case(1, 4, 2, seed=5)],
+            more=(
+                "Each sublayer: compute, add what went in, normalise.",
+                "“One layer by hand” has both sums.",
+            ),
         ),
         Idea(
             "gather",
             "Words gather from each other.",
-            "The feed-forward weights are zero here, so only attention is left. "
-            "What are the scores divided by, and which axis sums to 1?",
+            "The feed-forward weights are zero here. Is x added to what attention "
+            "gathers? What are the scores divided by, and which axis sums to 1?",
             [case(2, thinks=False), case(3, 5, thinks=False, seed=9)],
+            more=(
+                "The scores are `x @ x.mT`, divided by the root of d_model. Each row "
+                "becomes shares.",
+                "“All words at once” in chapter 3 has the products.",
+            ),
         ),
         Idea(
             "whole",
             "Both sublayers together.",
             "What does the feed-forward network read: x, or what attention has left?",
             [case(2), case(3, 5, seed=3)],
+            more=(
+                "The second sublayer reads the result of the first, and also adds it.",
+                "“One layer by hand” calls it `x_1`.",
+            ),
         ),
         Idea(
             "padding",
             "Noise in the padding moves no word.",
-            "Which scores must be hidden: those of a row, or those of a column?",
+            "Which scores must be hidden, those of a row or of a column, and before "
+            "or after the softmax?",
             [case(3, 4, mask=[[1, 1, 0]]), case(4, 4, mask=[[1, 0, 0, 0]], seed=4)],
             compare=lambda run, case: padding_is_inert(run, case),
+            more=(
+                "Hide the columns of the padding before the softmax.",
+                "“The padding mask” in chapter 5 says which axis is that of the keys.",
+            ),
         ),
         Idea(
             "sentences",
             "Each sentence has its own padding.",
             "Which axis of the mask is the batch?",
             [case(3, 4, mask=[[1, 1, 1], [1, 0, 0]])],
+            more=(
+                "The scores are (B, S, S), and the mask is (B, S). Which axis is "
+                "missing?",
+            ),
         ),
     ],
     hints=(

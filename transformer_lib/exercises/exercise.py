@@ -37,18 +37,20 @@ class Stopped(Fault):
     """The answer needed too much time or memory, so no further test runs it."""
 
 
-def same(run: Callable, case: Case) -> None:
+def same(run: Callable, case: Case, results: slice = slice(None)) -> None:
     """Compare every number, or other result, with the solution's.
 
     Args:
         run: Calls the answer, ``run(case)``, or the solution, ``run.solution(case)``.
             Both return a tuple of results.
         case: The arguments.
+        results: Which results to compare, if not all of them.
 
     Raises:
         Fault: With the index of the first number that differs.
     """
-    for result, expected in zip(run(case), run.solution(case), strict=True):
+    both = list(zip(run(case), run.solution(case), strict=True))
+    for result, expected in both[results]:
         if not isinstance(expected, Tensor):
             if result != expected:
                 raise Fault("", case, result)
@@ -71,6 +73,8 @@ class Idea:
             A ``Fault`` that says something itself replaces it.
         cases: Arguments to try, the smallest first.
         compare: Raises ``Fault`` if the answer is wrong for a case; see ``same``.
+        more: The hints after the second and the third failure of this test, where the
+            exercise's idea and line are about something else.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Idea:
     hint: str
     cases: Sequence[Case]
     compare: Callable = same
+    more: tuple[str, ...] = ()
 
 
 @dataclass

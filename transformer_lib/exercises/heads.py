@@ -69,35 +69,60 @@ first d_k columns of `w_q`, `w_k` and `w_v`.""",
     },
     ideas=[
         Idea(
-            "alone",
-            "With one head it is plain attention.",
-            "With one head nothing is cut. Compare your steps with chapter 3.",
-            [case(2, 1, 1), case(3, 2, 1, seed=5)],
-        ),
-        Idea(
             "merge",
             "If all words get equal weights, each row is the mean of the words.",
             "Here the queries and keys are 0, and the values are the words. Which "
             "axes must change places before the heads are joined, and how often?",
             [even(2, 1, 2), even(3, 2, 2)],
+            more=(
+                "On the way back, words and heads change places once more before the "
+                "heads are joined.",
+                "`merge_heads` in “All heads at once” does both.",
+            ),
+        ),
+        Idea(
+            "alone",
+            "With one head it is plain attention.",
+            "With one head nothing is cut: project, attend, and multiply by `w_o`. "
+            "Compare each step with chapter 3.",
+            [case(2, 1, 1), case(3, 2, 1, seed=5)],
+            more=(
+                "Are the scores divided by the root? Over which axis does softmax run? "
+                "Is `w_o` transposed?",
+                "“Head by head, by hand” does this for each head.",
+            ),
         ),
         Idea(
             "columns",
             "Each head reads the whole word.",
-            "Cut after the projection: which features of a word may reach head 0?",
+            "Cut after the projection: which features of a word may reach head 0? And"
+            " how wide are the vectors that it compares?",
             [case(2, 1, 2, seed=10), case(3, 2, 2, seed=15)],
+            more=(
+                "Project the whole word first, then cut the result into heads.",
+                "“One projection for all heads” cuts after the projection.",
+            ),
         ),
         Idea(
             "scale",
             "The scores are divided by the root of the width of a head.",
             "How wide are the vectors that a head compares?",
             [case(2, 4, 2, seed=20), case(3, 3, 3, seed=25)],
+            more=(
+                "A head compares vectors that are narrower than a word.",
+                "“Head by head, by hand” computes d_k.",
+            ),
         ),
         Idea(
             "mix",
             "The output matrix mixes the heads.",
-            "Here equal weights and the words as values leave only `w_o` to be tested.",
+            "The weights are equal here, and the values are the words. What is "
+            "multiplied by `w_o`, and from which side?",
             [{**even(2, 1, 2), "w_o": numbers(2, 2, seed=30)}],
+            more=(
+                "`w_o` comes last, after the heads stand side by side.",
+                "“Head by head, by hand” ends with it.",
+            ),
         ),
     ],
     hints=(

@@ -17,8 +17,24 @@ PLAIN = {
     "pair: the values and their indices.",
     "value of Tensor with more than one value": "An `if` needs a single True or False, "
     "and this tensor holds several.",
+    "maximum recursion depth": "The function calls itself without end.",
+    "cannot be multiplied": "In a product, the last axis of the left tensor must be as "
+    "long as the last but one of the right tensor.",
+    "first two dimensions of batch2": "In a product, the last axis of the left tensor "
+    "must be as long as the last but one of the right tensor.",
+    "must match the existing size": "A shape does not fit where you expand, or write.",
+    "too many indices": "The tensor has fewer axes than that: print its shape.",
+    "Dimension out of range": "The tensor has fewer axes than that: print its shape.",
+    "same dtype": "The tests use float64. A tensor that you make needs the dtype of "
+    "the arguments.",
+    "expected scalar type": "The tests use float64. A tensor that you make needs "
+    "the dtype of the arguments.",
+    "converted to Python scalars": "This needs a single number, and the tensor holds "
+    "several. torch has such functions for tensors.",
+    "NoneType": "Something is None here: an argument, or the result of a function "
+    "without a return.",
     "must match the size of tensor": "Two shapes do not fit together: write them below "
-    "each other, aligned at the right.",
+    "each other, aligned on the right.",
 }
 
 
@@ -119,7 +135,7 @@ def own_lines(error: BaseException) -> str:
         f"line {frame.lineno}, in {frame.name}\n    {frame.line}"
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename not in (__file__, limits.__file__)
-        and "/torch/" not in frame.filename.replace("\\", "/")
+        and not frame.filename.startswith(limits.LIBRARIES)
     ]
     return "\n".join(lines[-6:])
 
@@ -228,7 +244,8 @@ def is_finite(run: Run) -> None:
     for name, result, _ in run.tensors(example, run(example)):
         if not (finite := result.isfinite()).all():
             at = tuple((~finite).nonzero()[0].tolist())
-            says = f"{name} must be finite, and holds {result[at].item()}."
+            says = f"Every number of {name} must be finite, and one of them is "
+            says += f"{result[at].item()}."
             says = EXCHANGED if exchanged(run, example) else says
             raise Fault(says, example, result, at)
 
@@ -239,7 +256,8 @@ def leaves_arguments(run: Run) -> None:
     run.with_arguments(given, run.build.example)
     for name, before in run.build.example.items():
         if isinstance(before, Tensor) and not torch.equal(before, given[name]):
-            says = f"It changes {name}, which still belongs to the caller."
+            says = f"It changes {name}, which still belongs to the caller. Which step "
+            says += "writes into it?"
             raise Fault(says, run.build.example)
 
 
@@ -286,7 +304,8 @@ def passes_gradient(run: Run) -> None:
         return  # wrong numbers have wrong gradients: another test reports them
     for name, gradient in expected.items():
         if not found[name].any():
-            says = f"No gradient reaches {name}: is it detached?"
+            says = f"No gradient reaches {name}: is it detached, rounded, or turned "
+            says += "into plain numbers?"
             raise Fault(says, example)
         if not torch.allclose(found[name].to(gradient.dtype), gradient, 1e-4, 1e-6):
             says = f"The result is right, but not the gradient of {name}: "
@@ -320,6 +339,11 @@ class Climb:
     def fault(self) -> Fault | None:
         """The first fault, which usually explains the others."""
         return next((fault for _, _, fault in self.tests if fault), None)
+
+    @property
+    def first(self) -> str:
+        """The name of the first test that failed, or nothing."""
+        return next((name for name, _, fault in self.tests if fault), "")
 
     @property
     def failed(self) -> set[str]:

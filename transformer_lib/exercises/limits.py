@@ -3,8 +3,10 @@
 import contextlib
 import copy
 import io
+import signal
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -27,7 +29,10 @@ class Printed(io.StringIO):
     """Keeps the beginning of what is written."""
 
     def write(self, text: str) -> int:
-        super().write(text[: max(0, PRINTED - self.tell())])
+        room = PRINTED - self.tell()
+        if room >= 0:
+            super().write(text[:room])
+            super().write("…" if len(text) > room else "")
         return len(text)
 
 
@@ -47,11 +52,17 @@ def call(answer: Callable, arguments: list, printed: Printed) -> object:
         if frame.f_code.co_filename.startswith(LIBRARIES):
             return None
         if time.monotonic() > end:
-            raise TooLong
+            repeat()
+            raise TooLong  # after this, Python no longer calls ``watch``
         return watch
 
+    def insist(number, frame):
+        ours = frame.f_code.co_filename.startswith((__file__, *LIBRARIES))
+        if time.monotonic() > end and not ours:
+            raise TooLong
+
     redirect = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
-    with redirect[0], redirect[1], less_memory():
+    with redirect[0], redirect[1], less_memory(), alarm(insist) as repeat:
         sys.settrace(watch)
         try:
             return answer(*arguments)
@@ -61,6 +72,31 @@ def call(answer: Callable, arguments: list, printed: Printed) -> object:
             raise
         finally:
             sys.settrace(before)
+
+
+@contextlib.contextmanager
+def alarm(handler: Callable) -> Iterator[Callable]:
+    """Give a function that calls the handler ten times a second from then on.
+
+    A bare ``except:`` in a loop catches ``TooLong`` once, but not every time. Without
+    alarms (on Windows, in a thread) the function does nothing.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not hasattr(signal, "setitimer"):
+        yield lambda: None
+        return
+    before = signal.signal(signal.SIGALRM, handler)
+    started = []
+
+    def start() -> None:
+        started.append(signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1))
+
+    try:
+        yield start
+    finally:
+        if started:
+            signal.setitimer(signal.ITIMER_REAL, *started[0])
+        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
 @contextlib.contextmanager

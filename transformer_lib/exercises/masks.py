@@ -69,7 +69,9 @@ alone?""",
         "them?",
     },
     otherwise="Write down the causal mask, and mark the last two columns.",
-    hints=("In which rows of the causal mask are the last two columns open?",),
+    hints=(
+        "Which rows of the causal mask have at least one of the last two columns open?",
+    ),
     answer="""It differs in two rows, those of the two padding tokens. In every other
 row the causal mask already hides the padding, because it comes later. No loss reads
 the rows of padding, so a decoder with padding on the right learns the same without
@@ -107,9 +109,13 @@ ids of shape (B, T), make the mask of shape (B, 1, T, T), True = may attend.""",
         Idea(
             "itself",
             "Each word sees itself.",
-            "Look at the diagonal.",
+            "Look at the diagonal. How far is a word from itself?",
             [sentence(3), sentence(3, 4)],
             compare=lambda run, case: diagonal_is_open(run, case),
+            more=(
+                "The distance is 0, which is inside every window.",
+                "“The causal mask” opens the diagonal and says why.",
+            ),
         ),
         Idea(
             "future",
@@ -117,30 +123,53 @@ ids of shape (B, T), make the mask of shape (B, 1, T, T), True = may attend.""",
             "Rows are the words that look. Which numbers are above the diagonal?",
             [sentence(3, 4, back=1), sentence(3, 4, 5, 6, back=2)],
             compare=lambda run, case: future_is_hidden(run, case),
+            more=(
+                "A key later than the query is at a negative distance behind it.",
+                "“The causal mask” keeps the lower triangle.",
+            ),
         ),
         Idea(
             "back",
             "Each word sees `back` words before it, and no more.",
             "Take the last row and count the open keys: there should be `back` + 1.",
             [sentence(3, 4, 5), sentence(3, 4, 5, 6, 7, back=3)],
+            more=(
+                "How far is key s behind query t? The window is open from 0 to `back`.",
+                "“The causal mask” compares t and s once. A window needs two "
+                "comparisons.",
+            ),
         ),
         Idea(
             "ends",
             "`back` may be 0, or longer than the sentence.",
             "Try the smallest and the largest window.",
             [sentence(3, 4, back=0), sentence(3, 4, 5, back=7)],
+            more=(
+                "With `back` = 0, a word sees itself alone. With a large `back`, it "
+                "sees all words before it.",
+            ),
         ),
         Idea(
             "padding",
             "No word sees padding, wherever it is.",
-            "Padding is hidden as a key. Does your mask hide a column or a row?",
+            "Padding is hidden as a key. Does your mask hide a column or a row, and "
+            "does it use `pad_id`?",
             [sentence(0, 3), sentence(3, 0, 4, 5), sentence(1, 4, 4, pad_id=1)],
+            more=(
+                "One row of the padding mask serves every query of its sentence.",
+                "“The padding mask” adds two axes of size 1, and “Both at once” joins"
+                " with `&`.",
+            ),
         ),
         Idea(
             "sentences",
             "Each sentence hides its own padding.",
             "Which axis of the padding mask is the batch?",
             [sentence([0, 3], [3, 4]), sentence([0, 3, 4], [0, 0, 4])],
+            more=(
+                "The padding mask has the shape (B, 1, 1, T): the batch is in front.",
+                "“Both at once” lets two masks broadcast.",
+            ),
         ),
     ],
     hints=(
@@ -330,6 +359,11 @@ padding mask of shape (B, 1, 1, `size`), True = may attend.""",
                 {"lengths": torch.tensor([1, 4, 2]), "size": 4},
             ],
             compare=lambda run, case: count_open(run, case),
+            more=(
+                "Position s is a token if s is smaller than the length.",
+                "Positions count from 0. Which is the last token of a sentence of "
+                "length 2?",
+            ),
         ),
         Idea(
             "first",
@@ -339,6 +373,7 @@ padding mask of shape (B, 1, 1, `size`), True = may attend.""",
                 {"lengths": torch.tensor([2, 1]), "size": 2},
                 {"lengths": torch.tensor([4, 1, 3]), "size": 4},
             ],
+            more=("Position s is a token if s is smaller than the length.",),
         ),
         Idea(
             "empty",
@@ -348,12 +383,14 @@ padding mask of shape (B, 1, 1, `size`), True = may attend.""",
                 {"lengths": torch.tensor([0]), "size": 1},
                 {"lengths": torch.tensor([2, 0]), "size": 2},
             ],
+            more=("No position is smaller than a length of 0.",),
         ),
         Idea(
             "wider",
             "The mask may be wider than the longest sentence.",
             "Who decides how wide the mask is?",
             [{"lengths": torch.tensor([1, 2]), "size": 4}],
+            more=("The positions run up to `size`, not up to the longest length.",),
         ),
     ],
     hints=(
@@ -492,6 +529,11 @@ may attend to nothing gets zeros.""",
                 weigh([0, 1], mask=[[1, 1]]),
                 weigh([0, 1, 2], [2, 0, 0], mask=[[1, 1, 1]]),
             ],
+            more=(
+                "Where everything is open, your steps must leave the scores as they "
+                "are.",
+                "“Softmax, row by row” in chapter 3 runs along the last axis.",
+            ),
         ),
         Idea(
             "hidden",
@@ -503,6 +545,10 @@ may attend to nothing gets zeros.""",
                 weigh([0, 1, 2], [5, 3, 1], mask=[[0, 1, 1]]),
             ],
             compare=lambda run, case: hidden_is_zero(run, case),
+            more=(
+                "`exp` is 0 for one score only.",
+                "“How do you hide a key?” sets the score before the softmax.",
+            ),
         ),
         Idea(
             "share",
@@ -512,6 +558,11 @@ may attend to nothing gets zeros.""",
                 weigh([0, 1], mask=[[1, 0]]),
                 weigh([0, 1, 2], [5, 3, 1], mask=[[0, 1, 1]]),
             ],
+            more=(
+                "Hide before the softmax, so that the hidden keys are not in the "
+                "total.",
+                "“How do you hide a key?” compares both sums.",
+            ),
         ),
         Idea(
             "empty",
@@ -523,25 +574,40 @@ may attend to nothing gets zeros.""",
         Idea(
             "backward",
             "An empty row sends finite gradients back.",
-            "The weights are right, but in the backward pass a NaN meets them. "
-            "Which step makes it, and is it overwritten before or after?",
+            "The weights are right, but the gradient of the scores is NaN. Which "
+            "steps does the NaN of the empty row pass on its way back?",
             [weigh([0, 1], [2, 3], mask=[[0, 0], [1, 1]])],
             compare=lambda run, case: finite_backward(run, case),
+            more=(
+                "`masked_fill` sends 0 back to the numbers that it overwrites. A sum "
+                "passes the NaN on.",
+                "“A row with nothing to see” has one `masked_fill` before the softmax"
+                " and one after it.",
+            ),
         ),
         Idea(
             "size",
             "The scores may be of any size.",
-            "Compare these scores with the number that you hide with.",
+            "Compare these scores with the number that you hide with. If you use "
+            "`exp`, which power overflows?",
             [
                 weigh([-2e9, 3], mask=[[1, 0]]),
                 weigh([1000, 999, 3e9], mask=[[1, 1, 0]]),
             ],
+            more=(
+                "Only one number is smaller than every finite score.",
+                "“How do you hide a key?” sets the score to it.",
+            ),
         ),
         Idea(
             "rank",
             "The mask may differ by query, and the scores may have two axes.",
             "Count the axes from the end.",
             [weigh([0, 1], [1, 0], mask=[[1, 0], [1, 1]])],
+            more=(
+                "The mask may have a row for each query, and axes may be missing in "
+                "front.",
+            ),
         ),
     ],
     hints=(

@@ -25,7 +25,8 @@ between two of the first 1,024 rows?""",
     right="it grows",
     replies={
         "it grows": "From 1.01 to 1.46. All hands turn further from one row to the "
-        "next, and within these rows all eight never come back together.",
+        "next, and within these rows the eight never all come back "
+        "together.",
         "it shrinks": "It would if all eight hands came back together somewhere. Do "
         "they, within 1,024 rows?",
         "it stays the same": "The distance between neighbours depends on how far each "
@@ -66,11 +67,17 @@ not be 0, 1, 2, ...: they may come in any order, and lie between whole numbers."
             "At position 0, sines are 0 and cosines are 1, in turn.",
             "Every angle is 0 here. In which order do sine and cosine come?",
             [at(0, width=2), at(0, width=4)],
+            more=(
+                "Feature 2i is the sine of pair i, and feature 2i + 1 is its cosine.",
+                "`interleave` in “What does the formula say, term by term?” makes "
+                "sines and cosines alternate.",
+            ),
         ),
         Idea(
             "fast",
             "Pair 0 turns by one radian at each position.",
-            "With width 2 there is one pair, and its timescale is 1.",
+            "With width 2 there is one pair, and its timescale is 1. So its angle is "
+            "the position itself.",
             [at(1, width=2), at(2, 5, width=2)],
         ),
         Idea(
@@ -78,30 +85,55 @@ not be 0, 1, 2, ...: they may come in any order, and lie between whole numbers."
             "With width 4, the timescale of pair 1 is 100.",
             "Put i = 1 and d_model = 4 into the exponent.",
             [at(1, width=4), at(100, 7, width=4)],
+            more=(
+                "10000 to the power of one half is 100. Which exponent do you have?",
+                "`timescales_of` in “What does the formula say, term by term?” has "
+                "the exponent.",
+            ),
         ),
         Idea(
             "pairs",
             "Each pair has its own timescale, from fast to slow.",
             "Which features belong to pair 2?",
             [at(1, width=6), at(3, 8, width=10)],
+            more=(
+                "The exponent counts pairs, not features.",
+                "`timescales_of` in “What does the formula say, term by term?” has "
+                "one timescale for each pair.",
+            ),
         ),
         Idea(
             "order",
             "Positions may come in any order, and more than once.",
-            "Use the positions that you are given, not their number.",
+            "Use the positions that you are given. Do not count them.",
             [at(4, 1, 1, width=4)],
+            more=(
+                "The given positions take the place of 0, 1, 2, ... in the column.",
+                "`angles_of` in “What does the formula say, term by term?” divides a "
+                "column by a row.",
+            ),
         ),
         Idea(
             "between",
             "A position may lie between two whole numbers, or below 0.",
             "Nothing in the formula needs a whole number.",
             [at(0.5, width=2), at(-3, 2.25, width=4)],
+            more=(
+                "A position is divided as it is. Do you round it, or use it as an "
+                "index?",
+            ),
         ),
         Idea(
             "far",
             "Far along the table, no digit is lost.",
             "Which dtype do your timescales have?",
             [at(5000, width=6), at(1_000_000, width=4)],
+            more=(
+                "A float32 has about seven digits, and the angle of a far position "
+                "needs more.",
+                "`timescales_of` in “What does the formula say, term by term?” asks "
+                "for float64.",
+            ),
         ),
     ],
     hints=(
@@ -273,7 +305,7 @@ not told which positions the rows belong to.""",
         Idea(
             "stay",
             "With k = 0, the rows stay as they are.",
-            "A turn by the angle 0 changes nothing.",
+            "A turn by the angle 0 changes nothing. What are its sine and its cosine?",
             [step(0, k=0, width=2), step(3, 8, k=0)],
         ),
         Idea(
@@ -291,14 +323,21 @@ not told which positions the rows belong to.""",
         Idea(
             "pairs",
             "Each pair turns by its own angle.",
-            "What is the angle of pair 1 for k positions?",
+            "What is the angle of pair 1 for `k` positions, and which two features "
+            "are pair 1?",
             [step(2), step(1, 4, k=5, width=6)],
         ),
         Idea(
             "back",
             "A negative k goes back.",
-            "Which of the two sines changes its sign?",
+            "A negative `k` is a negative angle. What happens to its sine, and what "
+            "to its cosine?",
             [step(3, k=-1, width=2), step(9, 6, k=-4)],
+            more=(
+                "The sine of a negative angle is negative. Is a sign lost?",
+                "The formula with the matrix is in “What happens to a row when you "
+                "move on by one position?”.",
+            ),
         ),
         Idea(
             "length",
@@ -306,6 +345,12 @@ not told which positions the rows belong to.""",
             "A turn is a matrix. It does not need to know that the row is from the "
             "table.",
             [{"rows": table([[3.0, 4.0]]), "k": 2, "timescales": table([1.0])}],
+            more=(
+                "Do not work out the angle of the row. Use both of its numbers as "
+                "they are.",
+                "The formula with the matrix is in “What happens to a row when you "
+                "move on by one position?”.",
+            ),
         ),
     ],
     hints=(

@@ -30,10 +30,21 @@ function reply(answer) {
   if (data.kind !== "several") {
     return [answer === data.right, data.replies[answer] || data.otherwise];
   }
-  const wrong = Object.keys(data.replies).filter(
-    (letter) => answer.includes(letter) !== data.right.includes(letter));
-  if (wrong.length) return [false, data.replies[wrong[0]]];
-  return [true, [...data.right].map((letter) => data.replies[letter]).join(" ")];
+  if (answer === data.right) {
+    return [true, [...data.right].map((letter) => data.replies[letter]).join(" ")];
+  }
+  return [false, partly([...answer])];
+}
+
+/* Reply to wrong letters without naming a missing one; as in question.py. */
+function partly(letters) {
+  const found = letters.filter((letter) => data.right.includes(letter));
+  const wrong = letters.filter((letter) => !data.right.includes(letter));
+  const confirmed = found.length ? `You are right about ${found.join(" and ")}. ` : "";
+  if (wrong.length) return confirmed + data.replies[wrong[0]];
+  const missing = data.right.length - found.length, more = found.length ? " more" : "";
+  return confirmed + (missing === 1
+    ? `One${more} check fails.` : `${missing}${more} checks fail.`);
 }
 
 /* Show a text; what stands between backticks is code. */

@@ -40,11 +40,16 @@ def key(exercise: Predict | Break, answer: object) -> str:
     """
     kind = form(exercise)
     if kind == "several":
-        letters = set(answer if isinstance(answer, Iterable) else str(answer))
-        letters -= set(" ,")
+        written = {letter.lower(): letter for letter in exercise.checks}
+        given = answer if isinstance(answer, Iterable) else str(answer)
+        letters = {written.get(str(each).lower(), each) for each in given} - set(" ,")
         if not letters <= exercise.checks.keys():
             known = ", ".join(exercise.checks)
-            raise ValueError(f"answer must hold letters of {known}, got {answer!r}")
+            several = "".join(exercise.checks)[:2]
+            raise ValueError(
+                f"answer must be letters of {known}, such as {several!r}, "
+                f"got {answer!r}"
+            )
         return "".join(sorted(letters))
     if kind == "choice":
         options = dict(zip(ascii_lowercase, exercise.replies, strict=False))
@@ -86,8 +91,21 @@ def judge(exercise: Predict | Break, answer: object) -> tuple[bool, str]:
         return given == right, says.get(given, exercise.otherwise)
     if given == right:
         return True, " ".join(says[letter] for letter in right)
-    wrong = sorted(set(given) ^ set(right))
-    return False, says[wrong[0]]
+    return False, partly(given, right, says)
+
+
+def partly(given: str, right: str, says: dict[str, str]) -> str:
+    """Reply to wrong letters without naming a missing one; as in question.js."""
+    found = [letter for letter in given if letter in right]
+    wrong = [letter for letter in given if letter not in right]
+    confirmed = f"You are right about {' and '.join(found)}. " if found else ""
+    if wrong:
+        return confirmed + says[wrong[0]]
+    missing = len(right) - len(found)
+    more = " more" if found else ""
+    if missing == 1:
+        return f"{confirmed}One{more} check fails."
+    return f"{confirmed}{missing}{more} checks fail."
 
 
 def reply(exercise: Predict | Break, answer: object, hints: tuple[str, ...]) -> Report:
@@ -122,7 +140,11 @@ class Question:
             f"  {'' if isinstance(self.exercise, Break) else f'{letter}: '}{text}"
             for letter, (_, text) in zip(ascii_lowercase, self.options, strict=False)
         ]
-        return "\n".join([*lines, f'Answer with check("{self.exercise.name}", ...)'])
+        answer = "..."
+        if isinstance(self.exercise, Break):  # the form of an answer with two letters
+            answer = f'"{"".join(self.exercise.checks)[:2]}"'
+        lines.append(f'Answer with check("{self.exercise.name}", {answer})')
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         kind, number = form(self.exercise), next(serial)

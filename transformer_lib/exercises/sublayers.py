@@ -77,13 +77,24 @@ Write `rms_norm(x, weight, eps)` for `x` with any number of axes, features last;
             "Without weight and eps, each vector has the mean square 1.",
             "What is the mean square of your result? A mean divides by the number of "
             "features.",
-            [one(2, 2), one(1, -2, 3, -4)],
+            [one(2, -2), one(1, -2, 3, -2)],
+            more=(
+                "`x.square().mean(...)` over the features of one word, and then the "
+                "root.",
+                "“What keeps the sum in bounds?” has the same steps for the variance.",
+            ),
         ),
         Idea(
             "mean",
-            "The mean of the features is not taken away.",
-            "This is the difference from layer normalisation.",
+            "The mean of the features is not subtracted.",
+            "The mean is not 0 here. Does any of your steps subtract it, perhaps "
+            "inside a variance?",
             [one(1, 3), one(5, 6, 7)],
+            more=(
+                "Only the division stays.",
+                "“What keeps the sum in bounds?” subtracts first. Here there is "
+                "nothing to subtract.",
+            ),
         ),
         Idea(
             "rows",
@@ -93,27 +104,38 @@ Write `rms_norm(x, weight, eps)` for `x` with any number of axes, features last;
                 {"x": numbers(2, 2), "weight": torch.ones(2).double(), "eps": 0.0},
                 {"x": numbers(2, 3, 4), "weight": torch.ones(4).double(), "eps": 0.0},
             ],
+            more=(
+                "Each word has a mean square of its own, over its features.",
+                "`keepdim=True` keeps the axis for the division.",
+            ),
         ),
         Idea(
             "weight",
             "The weight multiplies the normalised features.",
-            "Does your mean square see the weight?",
+            "Is the weight used, and does your mean square see it?",
             [one(1, 1, weight=[2, 3]), one(1, 2, 2, weight=[0, 1, -1])],
+            more=("First normalise, then multiply by the weight.",),
         ),
         Idea(
             "eps",
             "eps is added inside the root.",
-            "Here eps is as large as the mean square. Write the formula once more.",
+            "Here eps is as large as the mean square. Where is it in the formula?",
             [one(1, 1, eps=3.0), one(3, 4, 0, eps=1.0)],
+            more=(
+                "Read the formula from the inside out: what is below the root?",
+                "“What keeps the sum in bounds?” also adds eps to something before "
+                "the root.",
+            ),
         ),
         Idea(
             "rank",
-            "Any number of axes will do, also one.",
+            "Any number of axes will do, even one.",
             "Count the axes from the end.",
             [
                 {"x": numbers(4), "weight": numbers(4, seed=1), "eps": 1e-5},
                 {"x": numbers(2, 1, 3, 4), "weight": numbers(4, seed=1), "eps": 1e-5},
             ],
+            more=("The features are the last axis, `dim=-1`.",),
         ),
     ],
     hints=(
@@ -160,12 +182,12 @@ class Norm(nn.Module):
         )
 
 
-@RMS.wrong("size", "mean", "rows", "weight", "eps", "rank")
+@RMS.wrong("mean", "rows", "weight", "eps", "rank")
 def mean_taken_away(x, weight, eps):
     return F.layer_norm(x, x.shape[-1:], weight, None, eps)
 
 
-@RMS.wrong("size", "mean", "rows", "weight", "eps", "rank")
+@RMS.wrong("mean", "rows", "weight", "eps", "rank")
 def by_the_deviation(x, weight, eps):
     variance = x.var(dim=-1, correction=0, keepdim=True)
     return weight * x / (variance + eps + 1e-12).sqrt()
@@ -235,8 +257,8 @@ $p = 0.1$, around each of 24 sublayers. What percentage of the features of the
 first `x` have never been dropped on their way to the top? Round to a whole number.""",
     right=8,
     replies={
-        8: "0.9 to the power of 24. That is why dropout falls on the sublayer's output "
-        "and never on the stream.",
+        8: "0.9 to the power of 24. That is why dropout is applied to the "
+        "sublayer's output and never to the stream.",
         90: "This is what one sublayer leaves. There are 24.",
         10: "This is what one sublayer drops.",
         0: "24 times 10 per cent is more than all, but a feature can be lost only "
@@ -266,7 +288,7 @@ def average(x):
 
 
 def relu(x):
-    return (x @ numbers(4, 4, seed=1)).relu()
+    return (x @ numbers(4, 4, seed=2)).relu()
 
 
 def with_a_new_last_word():
@@ -291,7 +313,7 @@ of these checks fail?""",
             "Check a holds: a sublayer keeps the shape.",
         ),
         "b": (
-            "Each vector that leaves has the mean 0 and the mean square 1.",
+            "Each vector that leaves has mean 0 and mean square 1.",
             lambda step: torch.allclose(
                 step(WORDS, relu).square().mean(dim=-1),
                 torch.ones(1, 3, dtype=torch.float64),

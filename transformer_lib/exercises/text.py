@@ -67,26 +67,42 @@ table holds, and no gradient reaches PAD's row.""",
         Idea(
             "one",
             "With width 1, the factor is 1: each id picks its row.",
-            "Which row of the table belongs to id 3?",
+            "Here each result is a number of the table. Which row belongs to id 3, "
+            "and what is the factor?",
             [look_up(3, width=1), look_up(3, 5, 3, width=1)],
+            more=(
+                "A tensor of ids can index the table: one row for each id.",
+                "“How does an id become a vector?” looks the rows up without a loop.",
+            ),
         ),
         Idea(
             "root",
             "Each row is multiplied by the square root of d_model.",
-            "Which of the sizes is d_model: an axis of the ids, or of the table?",
+            "By what are your rows multiplied? And is d_model an axis of the ids, or "
+            "of the table?",
             [look_up(3, width=4), look_up(3, 5, 8, width=9)],
+            more=(
+                "It is the root of the length of a row.",
+                "“The finished layer” looks up and multiplies in one line.",
+            ),
         ),
         Idea(
             "padding",
             "Padding is zero, wherever it is.",
             "Compare the ids with `pad_id`; do not compare the vectors.",
             [look_up(3, 0), look_up(0, 3, 0), look_up([3, 0], [0, 4])],
+            more=(
+                "Padding is a comparison of ids. With one more axis, it covers all "
+                "the features of a position.",
+                "“The finished layer” ends with `masked_fill`.",
+            ),
         ),
         Idea(
             "pad_id",
             "PAD may have any id.",
             "Does your answer use the argument `pad_id`?",
             [look_up(3, 1, pad_id=1), look_up(0, 4, 8, pad_id=8)],
+            more=("Padding is where the id equals `pad_id`, which need not be 0.",),
         ),
         Idea(
             "nothing",
@@ -99,6 +115,10 @@ table holds, and no gradient reaches PAD's row.""",
                     "pad_id": 0,
                 }
             ],
+            more=(
+                "Multiplying by 0 keeps a NaN. Replace the numbers.",
+                "“The finished layer” ends with `masked_fill`.",
+            ),
         ),
     ],
     hints=(
@@ -256,15 +276,26 @@ reads, and what it must predict. As in the chapter, pad first, then cut.""",
         Idea(
             "end",
             "After its last word, each sentence must predict EOS.",
-            "A model that never predicts EOS never stops.",
+            "A model that never predicts EOS never stops. Where does EOS go, and is "
+            "it cut off?",
             [german([5]), german([5, 6, 7], [8])],
             compare=lambda run, case: ends(run, case),
+            more=(
+                "Add BOS and EOS to each sentence before you pad.",
+                "“Why are the targets shifted by one?” puts BOS in front and EOS "
+                "behind, and then cuts.",
+            ),
         ),
         Idea(
             "padding",
             "After EOS there is only PAD.",
             "Take the shorter sentence: what is in the rectangle after its EOS?",
             [german([5, 6], [7]), german([5], [6, 7, 8], [9, 5])],
+            more=(
+                "First fill up with `pad`, then cut the rectangle.",
+                "“How do sentences of different length fit one tensor?” fills up the "
+                "rows.",
+            ),
         ),
         Idea(
             "ids",
@@ -274,12 +305,14 @@ reads, and what it must predict. As in the chapter, pad first, then cut.""",
                 german([5], pad=3, bos=0, eos=4),
                 german([5, 0], [6], pad=9, bos=7, eos=8),
             ],
+            more=("Nothing may assume that PAD is 0, BOS is 1, or EOS is 2.",),
         ),
         Idea(
             "empty",
             "A sentence may be empty: it must predict EOS at once.",
             "An empty list of ids still gets its special tokens.",
             [german([], [5])],
+            more=("With no words at all, BOS and EOS are left.",),
         ),
     ],
     hints=(

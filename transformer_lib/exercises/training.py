@@ -3,7 +3,15 @@
 import torch
 from torch import nn
 
-from transformer_lib.exercises import Break, Build, Idea, Predict, numbers, table
+from transformer_lib.exercises import (
+    Break,
+    Build,
+    Idea,
+    Predict,
+    numbers,
+    same,
+    table,
+)
 
 # -- Gradients that contradict each other ----------------------------------------------
 
@@ -83,30 +91,55 @@ $\\varepsilon = 10^{-9}$.""",
             "A weight that never had a gradient does not move.",
             "Here both means are 0. What is 0 divided by 0?",
             [one(0.0), one(0.0, step=7)],
+            more=(
+                "Epsilon keeps the divisor from being 0.",
+                "The last line of the loop in `adam` adds it.",
+            ),
         ),
         Idea(
             "means",
             "m and v are running means: of the gradients, and of their squares.",
-            "Look at the new m and v. Which share is old, and which is new?",
+            "Look at the new m and v. Which share is old, which is new, and do you "
+            "return them before the correction?",
             [one(2.0, m=1.0, v=1.0, step=9), one(-3.0, m=0.5, v=4.0, step=50)],
+            compare=lambda run, case: same(run, case, slice(1, None)),
+            more=(
+                "A running mean keeps beta of the old mean and takes 1 - beta of the "
+                "new number.",
+                "The loop in `adam` begins with both means.",
+            ),
         ),
         Idea(
             "first",
             "The first step has the length of the rate, whatever the gradient.",
-            "Both means begin at 0, and so they are too small. What corrects this?",
+            "Both means begin at 0 and are too small at first: what corrects this? "
+            "Which way does the step go, and by what is the mean divided?",
             [one(1.0), one(1000.0), one(-0.001)],
+            more=(
+                "A mean that began at 0 is too small by a known factor.",
+                "Divide each mean by 1 minus its beta to the power of `step`.",
+            ),
         ),
         Idea(
             "later",
             "The correction depends on the number of the step.",
             "Step 2 is corrected less than step 1.",
             [one(2.0, m=0.1, v=0.02, step=2), one(1.0, m=0.5, v=0.3, step=20)],
+            more=(
+                "After many steps the correction is almost 1.",
+                "Divide each mean by 1 minus its beta to the power of `step`.",
+            ),
         ),
         Idea(
             "tiny",
             "A tiny gradient is divided by a tiny number.",
             "Where does epsilon stand: inside the root or outside?",
             [one(1e-6), one(-1e-5, m=1e-6, v=1e-13, step=3)],
+            more=(
+                "Next to a tiny number, even epsilon matters, and its root matters "
+                "more.",
+                "The last line of the loop in `adam` has epsilon.",
+            ),
         ),
     ],
     hints=(
@@ -166,19 +199,19 @@ def means(gradient, m, v, beta_1=0.9, beta_2=0.98):
     )
 
 
-@ADAM.wrong("means", "first", "later", "tiny")
+@ADAM.wrong("first", "later", "tiny")
 def not_corrected(weight, gradient, m, v, step, rate):
     made = means(gradient, m, v)
     return step_with(*made, weight, step, rate, corrected=(False, False))
 
 
-@ADAM.wrong("means", "first", "later", "tiny")
+@ADAM.wrong("first", "later", "tiny")
 def only_v_corrected(weight, gradient, m, v, step, rate):
     made = means(gradient, m, v)
     return step_with(*made, weight, step, rate, corrected=(False, True))
 
 
-@ADAM.wrong("means", "later", "tiny")
+@ADAM.wrong("later", "tiny")
 def always_like_step_one(weight, gradient, m, v, step, rate):
     return step_with(*means(gradient, m, v), weight, 1, rate)
 
@@ -195,7 +228,7 @@ def epsilon_inside(weight, gradient, m, v, step, rate):
     return weight - rate * m / (1 - 0.9**step) / root, m, v
 
 
-@ADAM.wrong("means", "first", "later", "tiny")
+@ADAM.wrong("first", "later", "tiny")
 def uphill(weight, gradient, m, v, step, rate):
     return step_with(*means(gradient, m, v), weight, step, rate, by=-1.0)
 
@@ -214,7 +247,7 @@ def not_squared(weight, gradient, m, v, step, rate):
     return step_with(m, v, weight, step, rate)
 
 
-@ADAM.wrong("means", "first", "later", "tiny")
+@ADAM.wrong("first", "later", "tiny")
 def without_the_root(weight, gradient, m, v, step, rate):
     m, v = means(gradient, m, v)
     moved = rate * m / (1 - 0.9**step) / (v / (1 - 0.98**step) + 1e-9)

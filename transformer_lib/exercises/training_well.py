@@ -5,7 +5,15 @@ import math
 import torch
 from torch import nn
 
-from transformer_lib.exercises import Break, Build, Idea, Predict, numbers, table
+from transformer_lib.exercises import (
+    Break,
+    Build,
+    Fault,
+    Idea,
+    Predict,
+    numbers,
+    table,
+)
 
 # -- The floor of a smoothed loss ------------------------------------------------------
 
@@ -76,21 +84,36 @@ padding.""",
             "Without smoothing, it is the surprise at the right word.",
             "What is left of the formula if smoothing is 0?",
             [case([[[0, 2, 1]]], [[1]], smoothing=0.0)],
+            more=(
+                "The surprise at a word is minus the logarithm of its probability.",
+                "`gather` picks the right word.",
+            ),
         ),
         Idea(
             "padding",
             "A padding position costs nothing.",
-            "Which positions does the sum leave out?",
+            "At which positions is the target `pad_id`?",
             [
                 case([[[0, 2, 1]]], [[0]]),
                 case([[[0, 2, 1], [2, 0, 1]]], [[2, 1]], pad_id=1),
             ],
+            compare=lambda run, case: padding_is_free(run, case),
+            more=(
+                "The loss of a padding position is 0, whatever the logits are.",
+                "`masked_fill` removes the padding.",
+            ),
         ),
         Idea(
             "right",
             "The right word gets 1 - smoothing, and no share of the rest.",
-            "With three words and a large smoothing, how much does the right one get?",
+            "With three words, one is left to share. How much does the right word "
+            "get, and how much that one?",
             [case([[[0, 3, 0]]], [[1]], smoothing=0.5)],
+            more=(
+                "The right word is not among the words that share.",
+                "`gather` picks the right word; leave it out of the sum over the "
+                "others.",
+            ),
         ),
         Idea(
             "others",
@@ -101,7 +124,8 @@ padding.""",
         Idea(
             "pad",
             "The word PAD gets nothing.",
-            "Here only PAD's logit is strange. It still counts in the softmax.",
+            "Here PAD's logit differs from the others. PAD counts in the softmax, but"
+            " has no share of the answer.",
             [
                 case([[[5, 0, 1, 0]]], [[2]], smoothing=0.5),
                 case([[[0, 1, 0, 5]]], [[1]], pad_id=3, smoothing=0.5),
@@ -112,6 +136,10 @@ padding.""",
             "Large logits give finite losses.",
             "Is there a probability that is too small for a float?",
             [case([[[0, 1000, 0, -1000]]], [[2]])],
+            more=(
+                "Do not compute the probability first and then its logarithm.",
+                "“How confident should the model become?” takes `log_softmax`.",
+            ),
         ),
     ],
     hints=(
@@ -122,6 +150,13 @@ padding.""",
     answer="""With thousands of words the difference from the library's loss is tiny.
 But two losses that were smoothed differently are not the same number.""",
 )
+
+
+def padding_is_free(run, case):
+    (losses,) = run(case)
+    wrong = (case["targets"] == case["pad_id"]) & (losses != 0)
+    if wrong.any():
+        raise Fault("", case, losses, tuple(wrong.nonzero()[0].tolist()))
 
 
 @SMOOTH.right
@@ -174,14 +209,14 @@ def parts(logits, targets):
     return surprise, surprise.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-@SMOOTH.wrong("padding", "right", "others", "pad")
+@SMOOTH.wrong("right", "others", "pad")
 def as_the_library(logits, targets, pad_id, smoothing):
     surprise, right = parts(logits, targets)
     losses = (1 - smoothing) * right + smoothing * surprise.mean(dim=-1)
     return losses.masked_fill(targets == pad_id, 0.0)
 
 
-@SMOOTH.wrong("padding", "others", "pad")
+@SMOOTH.wrong("others", "pad")
 def pad_gets_a_share(logits, targets, pad_id, smoothing):
     surprise, right = parts(logits, targets)
     others = (surprise.sum(dim=-1) - right) / (logits.size(-1) - 1)
@@ -189,7 +224,7 @@ def pad_gets_a_share(logits, targets, pad_id, smoothing):
     return losses.masked_fill(targets == pad_id, 0.0)
 
 
-@SMOOTH.wrong("padding", "right", "others", "pad")
+@SMOOTH.wrong("right", "others", "pad")
 def the_right_word_twice(logits, targets, pad_id, smoothing):
     surprise, right = parts(logits, targets)
     others = (surprise.sum(dim=-1) - surprise[..., pad_id]) / (logits.size(-1) - 1)
@@ -197,7 +232,7 @@ def the_right_word_twice(logits, targets, pad_id, smoothing):
     return losses.masked_fill(targets == pad_id, 0.0)
 
 
-@SMOOTH.wrong("padding", "right", "others", "pad", "large")
+@SMOOTH.wrong("right", "others", "pad", "large")
 def divided_by_all(logits, targets, pad_id, smoothing):
     surprise, right = parts(logits, targets)
     others = surprise.sum(dim=-1) - right - surprise[..., pad_id]
@@ -212,7 +247,7 @@ def padding_counts(logits, targets, pad_id, smoothing):
     return (1 - smoothing) * right + smoothing * others / (logits.size(-1) - 2)
 
 
-@SMOOTH.wrong("padding", "right", "others", "pad", "large")
+@SMOOTH.wrong("right", "others", "pad", "large")
 def the_full_right_word(logits, targets, pad_id, smoothing):
     surprise, right = parts(logits, targets)
     others = surprise.sum(dim=-1) - right - surprise[..., pad_id]
@@ -233,7 +268,7 @@ def shifted_in_place(logits, targets, pad_id, smoothing):
     return losses
 
 
-@SMOOTH.wrong("padding", "right", "others", "pad")
+@SMOOTH.wrong("right", "others", "pad")
 def not_smoothed(logits, targets, pad_id, smoothing):
     _, right = parts(logits, targets)
     return right.masked_fill(targets == pad_id, 0.0)
@@ -248,7 +283,7 @@ def logarithm_of_softmax(logits, targets, pad_id, smoothing):
     return losses.masked_fill(targets == pad_id, 0.0)
 
 
-@SMOOTH.wrong("padding", "right", "others", "pad", "large")
+@SMOOTH.wrong("right", "others", "pad", "large")
 def probabilities_not_surprise(logits, targets, pad_id, smoothing):
     _, right = parts(logits, targets)
     p = logits.softmax(dim=-1)

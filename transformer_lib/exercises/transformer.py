@@ -28,8 +28,8 @@ $d_\\text{ff} = 2048$. By how many parameters does it grow if $d_\\text{ff}$ is
 doubled?""",
     right=25_190_400,
     replies={
-        25_190_400: "Twelve networks, each with two matrices of 512 × 2048 more, and "
-        "2,048 more biases.",
+        25_190_400: "Twelve networks, each with two more matrices of 512 × 2048 "
+        "and 2,048 more biases.",
         25_165_824: "These are the matrices. The inner vectors have a bias.",
         12_595_200: "That is one stack. Both have feed-forward networks.",
         2_099_200: "That is one layer.",
@@ -75,14 +75,21 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
         Idea(
             "first",
             "The first token follows bos, and bos is not returned.",
-            "Where does the loop begin, and what does it return?",
-            [case(*CHAIN, limit=1), case([0, 1], [0, 1], limit=1, bos=0, eos=1)],
+            "Where does the loop begin, which token follows, and what does it return?",
+            [case(*CHAIN), case([0, 1], [0, 1], limit=4, bos=0, eos=5)],
+            compare=lambda run, case: begins(run, case, 1),
+            more=(
+                "Begin with the row of `bos`, and return only what you append.",
+                "`write` in “The loop that writes” has the same four steps, with a "
+                "model in place of the table.",
+            ),
         ),
         Idea(
             "next",
             "Each token follows the one before it.",
             "Which row of the scores is read in the second step?",
-            [case(*CHAIN, limit=2), case([0, 1], [1, 0], limit=3, bos=0, eos=5)],
+            [case(*CHAIN), case([0, 1], [1, 0], limit=3, bos=0, eos=5)],
+            compare=lambda run, case: begins(run, case, 2),
         ),
         Idea(
             "end",
@@ -90,16 +97,26 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
             "Is eos appended before the loop ends? And do you compare the token with "
             "eos, or with a number?",
             [case(*CHAIN), case([1, 0, 3], [1, 9, 0], [0, 2, 1], bos=1, eos=1)],
+            more=(
+                "First append the token, then ask whether it is `eos`.",
+                "`write` in “The loop that writes” has the same four steps, with a "
+                "model in place of the table.",
+            ),
         ),
         Idea(
             "limit",
             "It stops after limit tokens, even if limit is 0.",
-            "Count the new tokens only.",
+            "Does the limit end the loop? Count the new tokens only.",
             [
                 case([0, 1], [1, 0], limit=4, bos=0, eos=5),
                 case(*CHAIN, limit=0),
                 case(*CHAIN, limit=3),
             ],
+            more=(
+                "With a limit of 0, the loop never runs.",
+                "`write` in “The loop that writes” has the same four steps, with a "
+                "model in place of the table.",
+            ),
         ),
         Idea(
             "integers",
@@ -107,6 +124,10 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
             "`argmax` returns a tensor.",
             [case(*CHAIN)],
             compare=lambda run, case: are_integers(run, case),
+            more=(
+                "`int()` and `.item()` turn a tensor with one number into a Python "
+                "number.",
+            ),
         ),
     ],
     hints=(
@@ -120,6 +141,12 @@ returns the list of the new tokens as integers, the `eos` included, and stops af
 token; the loop stays the same. Taking the best token each time is greedy
 decoding.""",
 )
+
+
+def begins(run, case, count):
+    (tokens,), (expected,) = run(case), run.solution(case)
+    if tokens[:count] != expected[:count]:
+        raise Fault("", case, tokens)
 
 
 def are_integers(run, case):
@@ -176,7 +203,7 @@ def with_bos(scores, bos, eos, limit):
     return chain(scores, bos, eos, limit)
 
 
-@WRITE.wrong("first", "end", "limit")
+@WRITE.wrong("end", "limit")
 def without_eos(scores, bos, eos, limit):
     return [t for t in with_a_for_loop(scores, bos, eos, limit) if t != eos]
 
@@ -196,17 +223,17 @@ def eos_is_two(scores, bos, eos, limit):
     return with_a_for_loop(scores, bos, 2, limit)
 
 
-@WRITE.wrong("first", "next", "limit")
+@WRITE.wrong("limit")
 def one_too_many(scores, bos, eos, limit):
     return with_a_for_loop(scores, bos, eos, limit + 1)
 
 
-@WRITE.wrong("first", "next", "limit")
+@WRITE.wrong("limit")
 def bos_counts(scores, bos, eos, limit):
     return with_a_for_loop(scores, bos, eos, limit - 1)
 
 
-@WRITE.wrong("first", "next", "limit")
+@WRITE.wrong("limit")
 def no_limit(scores, bos, eos, limit):
     return with_a_for_loop(scores, bos, eos, 20)
 
@@ -295,7 +322,7 @@ FIRST_ROW = Break(
         "e": (
             "It stops after `limit` words.",
             lambda loop: len(loop(4)[0]) == 4,
-            "Check e holds. And it needs the limit, unless the first word is EOS.",
+            "Check e holds, and the loop needs the limit unless the first word is EOS.",
         ),
     },
     hints=("What has position 0 read, and does that change from step to step?",),
