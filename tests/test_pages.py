@@ -640,7 +640,9 @@ def test_the_contents_mark_the_section_that_a_reader_jumped_to(tab):
     links = tab.locator("#pst-page-toc-nav a")
     for number in (4, 9, links.count() - 1, 2):
         name = links.nth(number).get_attribute("href")
-        tab.evaluate("name => scrollTo(0, document.querySelector(name).offsetTop)", name)
+        tab.evaluate(
+            "name => scrollTo(0, document.querySelector(name).offsetTop)", name
+        )
         marked = tab.locator(f"#pst-page-toc-nav a.active[href='{name}'][aria-current]")
         marked.wait_for()
         assert tab.locator("#pst-page-toc-nav a.active").count() == 1

@@ -33,6 +33,10 @@ PLAIN = {
     "several. torch has such functions for tensors.",
     "NoneType": "Something is None here: an argument, or the result of a function "
     "without a return.",
+    "does not match the shape of the indexed": "In square brackets a mask must have "
+    "the shape of the tensor itself; `masked_fill` and `where` broadcast it.",
+    "modified by an inplace operation": "Its backward pass needs a tensor that "
+    "your code has overwritten. Make a new one, for example with `masked_fill`.",
     "must match the size of tensor": "Two shapes do not fit together: write them below "
     "each other, aligned on the right.",
 }
@@ -79,8 +83,9 @@ class Run:
         try:
             return gradients(lambda given: self.with_arguments(given, case), case)
         except RuntimeError as error:  # from backward
-            says = f"The gradient cannot be computed: {str(error).splitlines()[0]}"
-            raise Fault(says, case) from None
+            raise Fault(
+                f"The gradient cannot be computed. {plain(error)}", case
+            ) from None
 
     def results(self, case: Case) -> tuple:
         """Return the answer's results for a case, if they are of the right types."""
@@ -122,11 +127,16 @@ class Run:
             says += "kilobytes are enough. Which tensor is so large?"
             raise Stopped(says, case, trace=own_lines(error)) from None
         except (Exception, SystemExit) as error:
-            text = (str(error).strip().splitlines() or [""])[0]
-            says = f"It raises {type(error).__name__}{text and ': '}{text}"
-            if why := next((PLAIN[part] for part in PLAIN if part in text), ""):
-                says = f"{says.rstrip('.')}. {why}"
-            raise Fault(says, case, trace=own_lines(error)) from None
+            trace = own_lines(error)
+            raise Fault(f"It raises {plain(error)}", case, trace=trace) from None
+
+
+def plain(error: BaseException) -> str:
+    """Say an error in its own first line, and in plain words if there are any."""
+    text = (str(error).strip().splitlines() or [""])[0].partition(" Hint:")[0]
+    says = f"{type(error).__name__}{text and ': '}{text}"
+    why = next((PLAIN[part] for part in PLAIN if part in text), "")
+    return f"{says.rstrip('.')}. {why}" if why else says
 
 
 def own_lines(error: BaseException) -> str:
