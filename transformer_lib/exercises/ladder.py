@@ -38,7 +38,7 @@ PLAIN = {
     "modified by an inplace operation": "Its backward pass needs a tensor that "
     "your code has overwritten. Make a new one, for example with `masked_fill`.",
     "must match the size of tensor": "Two shapes do not fit together: write them below "
-    "each other, aligned on the right.",
+    "each other, aligned on the right. An axis of length 1 fits any.",
 }
 
 
