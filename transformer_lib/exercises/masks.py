@@ -619,7 +619,8 @@ may attend to nothing gets zeros.""",
     answer="""Hide the scores with minus infinity, take the softmax, and set the
 hidden weights to 0 once more. In a row with an open key the last step changes
 nothing. In an empty row it replaces NaN by 0. In the backward pass, the first
-`masked_fill` stops the NaN that comes out of the softmax.""",
+`masked_fill` stops the NaN that comes out of the softmax. `nan_to_num` in place of the
+last step passes, too, but it would also hide a NaN that an earlier layer made.""",
 )
 
 
