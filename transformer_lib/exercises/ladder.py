@@ -37,6 +37,8 @@ PLAIN = {
     "the shape of the tensor itself; `masked_fill` and `where` broadcast it.",
     "modified by an inplace operation": "Its backward pass needs a tensor that "
     "your code has overwritten. Make a new one, for example with `masked_fill`.",
+    "bitwise_": "The signs &, | and ~ need booleans. `torch.zeros` and `torch.ones` "
+    "make floating-point numbers unless you ask for another dtype.",
     "must match the size of tensor": "Two shapes do not fit together: write them below "
     "each other, aligned on the right. An axis of length 1 fits any.",
 }
