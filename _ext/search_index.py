@@ -23,6 +23,7 @@ PARTS = re.compile(
 UNSAID = re.compile(r'<a class="headerlink.*?</a>|<[^>]*>|\\[()]|\\[a-z]+|[{}]')
 # What a formula says with commands, as far as a letter can say it.
 FRACTION = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
+POWER = re.compile(r"\^\{([^{}]{2,})\}")
 SIGN = re.compile(r"\\([a-z]+)")
 SIGNS = {"sqrt": "√", "infty": "∞", "cdot": "·", "times": "×", "dots": "…", "le": "≤"}
 SIGNS |= {"alpha": "α", "beta": "β", "gamma": "γ", "varepsilon": "ε", "epsilon": "ε"}
@@ -52,6 +53,7 @@ def sections_of(html):
             sections.append(here := (part["name"], []))
         elif not FURNITURE.search(part["kind"]):
             inside = FRACTION.sub(r"\1/\2", part["inside"])
+            inside = POWER.sub(r"^(\1)", inside)
             inside = SIGN.sub(lambda sign: SIGNS.get(sign[1], sign[0]), inside)
             if text := " ".join(unescape(UNSAID.sub("", inside)).split()):
                 here[1].append(text)
