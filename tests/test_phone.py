@@ -4,6 +4,7 @@ import re
 
 import pytest
 from book_files import BOOK, HTML
+from playwright.sync_api import expect
 from pypdf import PdfReader
 from test_pages import NARROW, built, faults_of, read, soup
 
@@ -125,6 +126,37 @@ def test_the_buttons_above_a_page_have_names_and_leave_no_tooltip(phone):
         assert phone.locator(".tooltip:visible").count() == 0
         phone.keyboard.press("Escape")
         phone.wait_for_timeout(400)
+
+
+PLAYED = "01_text_to_tensors", "02_positions", "03_attention", "04_many_heads"
+PLAYED += "05_masks", "10_training", "12_decoding", "13_cache", "16_inside_attention"
+TARGETS = """all => all
+  .map((each) => (each.closest('label') ?? each).getBoundingClientRect())
+  .filter(({width}) => width > 0).map(({width, height}) => Math.min(width, height))"""
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_control_needs_one_and_a_half_screens_and_has_targets_of_24_px(phone, name):
+    phone.set_viewport_size({"width": NARROW, "height": 850})
+    read(phone, (HTML / "book" / f"{name}.html").as_uri())
+    for control in phone.locator(".control").all():
+        control.scroll_into_view_if_needed()
+        assert control.bounding_box()["height"] <= 1.5 * 850
+        sizes = control.locator("button, input, select, summary").evaluate_all(TARGETS)
+        if name != "04_many_heads":  # its columns are as narrow as 12 in a row must be
+            assert min(sizes) >= 24
+
+
+def test_the_button_to_the_top_covers_no_control(phone):
+    read(phone, CHAPTER.as_uri())
+    for place, is_hidden in ((".control", True), ("#summary", False)):
+        phone.locator(place).first.scroll_into_view_if_needed()
+        phone.wait_for_function(
+            "hidden => document.body.classList.contains('at-control') === hidden",
+            arg=is_hidden,
+        )
+    phone.locator(".control").first.scroll_into_view_if_needed()
+    expect(phone.locator("#pst-back-to-top")).to_be_hidden()
 
 
 def test_below_a_figure_a_word_says_that_it_can_be_enlarged_where_nothing_hovers(phone):

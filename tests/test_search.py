@@ -126,6 +126,113 @@ def test_below_each_result_stands_a_sentence_with_the_words(tab, server):
         assert tab.faults == []
 
 
+MISSPELT = [
+    ("sofmax", "softmax", "03_attention"),
+    ("atention mask", "attention mask", "05_masks"),
+    ("positonal", "positional", "02_positions"),
+    ("labl smoothng", "label smoothing", "11_training_well"),
+    ("beem search", "beam search", "12_decoding"),
+]
+
+
+@pytest.mark.parametrize(("typed", "meant", "home"), MISSPELT)
+def test_a_misspelt_word_finds_what_is_meant_and_says_so(tab, typed, meant, home):
+    read(tab, f"{HTML.as_uri()}/search.html?q={quote(typed)}")
+    line = tab.locator(".search-meant")
+    expect(line).to_have_text(
+        f"No page contains “{typed}”. Here are the results for {meant}."
+    )
+    links = tab.locator("#search-results li > a[href*='book/']").all()[:4]
+    assert any(home in link.get_attribute("href") for link in links)
+    assert tab.locator("#search-results li mark").count() > 0
+    assert tab.evaluate(ASK, typed) == tab.evaluate(ASK, meant)
+
+
+def test_a_query_that_the_book_knows_is_not_changed(tab):
+    read(tab, f"{HTML.as_uri()}/search.html?q=")
+    with QUERIES.open(encoding="utf-8", newline="") as file:
+        known = [row["query"] for row in csv.DictReader(file)]
+    for query in (*known, "MultiHeadAttention", "quantiz", "Llama", "zqzq"):
+        tab.evaluate(ASK, query)
+        assert tab.evaluate("searched") == query
+
+
+NUMBERS = [
+    ("13.1", ["control-race", "fig-cache-triangle", ""]),
+    ("control 13.1", ["control-race", ""]),
+    ("figure 3.2", ["fig-attention-shelf", ""]),
+    ("Fig. 3.2", ["fig-attention-shelf", ""]),
+    ("a.1", ["control-javascript", ""]),
+    ("chapter 9", ["", "fig-architecture"]),
+]
+
+
+@pytest.mark.parametrize(("query", "anchors"), NUMBERS)
+def test_a_number_finds_the_figure_the_control_or_the_chapter(tab, query, anchors):
+    read(tab, f"{HTML.as_uri()}/search.html?q={quote(query)}")
+    expect(tab.locator(".search-summary")).to_contain_text("found")
+    links = tab.locator("#search-results li > a").all()
+    found = [link.get_attribute("href").partition("#")[2] for link in links]
+    assert found[: len(anchors)] == anchors
+    first = tab.locator("#search-results li").first
+    assert len(first.locator(".context").inner_text()) > 20
+    first.locator("a").click()
+    if anchors[0]:
+        expect(tab.locator(f"[id='{anchors[0]}']")).to_be_in_viewport()
+    assert tab.faults == []
+
+
+def test_captions_have_their_anchor_their_number_and_their_text():
+    html = """<article><figure class="x" id="a"><img></figure><figure id="b">
+      <figcaption><p><span class="caption-number">Fig. 1.2 </span>
+      <span class="caption-text">Rows of <em>cells</em>, \\(e^{q \\cdot k}\\).</span>
+      <a class="headerlink" href="#b">#</a></p></figcaption></figure></article>"""
+    assert search_index.captions_of(html) == [
+        ["b", "Fig. 1.2", "Rows of cells, e^(q · k)."]
+    ]
+
+
+def test_the_dialog_offers_terms_and_chapters_while_one_types(tab, server):
+    for root in (HTML.as_uri(), server):
+        read(tab, f"{root}/book/13_cache.html")
+        tab.keyboard.press("Control+k")
+        dialog = tab.locator("#pst-search-dialog")
+        for query, first in (
+            ("padd", "padding"),
+            ("atention", "attention"),
+            ("beam", "beam search"),
+            ("13", "13. The KV cache"),
+        ):
+            dialog.locator("input").fill(query)
+            expect(dialog.locator(".offers a").first).to_contain_text(first)
+            assert dialog.locator(".offers a").count() <= 5
+        dialog.locator("input").fill("zqzq")
+        expect(dialog.get_by_role("status")).to_have_text(
+            "No quick links. Enter searches the whole text."
+        )
+        dialog.locator("input").fill("padding m")
+        tab.keyboard.press("ArrowDown")
+        tab.keyboard.press("ArrowUp")
+        tab.keyboard.press("ArrowDown")
+        tab.keyboard.press("Enter")
+        tab.wait_for_url("**/05_masks.html?highlight=padding+mask")
+        tab.keyboard.press("Control+k")
+        tab.keyboard.type("padding")
+        tab.keyboard.press("Enter")
+        tab.wait_for_url("**/search.html?q=padding")
+        assert tab.faults == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_dialog_is_open_to_everyone(tab, theme):
+    tab.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    read(tab, f"{HTML.as_uri()}/book/05_masks.html")
+    tab.keyboard.press("Control+k")
+    tab.keyboard.type("mask")
+    expect(tab.locator(".offers a").first).to_be_visible()
+    assert findings(tab) == []
+
+
 def test_a_result_quotes_no_answer_of_an_exercise():
     html = """<article><p class="place">Part I</p><section id="a"><h1>A</h1><p>One.</p>
       <section id="b"><h2>B</h2><p>\\(\\sqrt{d_k}\\)</p></section>
@@ -192,6 +299,7 @@ def test_the_pages_that_have_a_word_most_often_come_first(tmp_path):
             [["", "Masks", "Masked: a mask."]],
             [["", "It has mask as a mask here."]],
         ]
+        assert index["captions"] == [[], [], []]
         assert index["indexentries"] == {}
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from axe import findings
 from book_files import ROOT
+from playwright.sync_api import expect
 
 from bookkit.widgets.race import race_control
 from transformer_lib.model import padding_mask
@@ -35,8 +36,22 @@ def made(translator):
 
 
 @pytest.fixture
-def control(show, made):
+def asking(show, made):
     return show(made)
+
+
+@pytest.fixture
+def control(asking):
+    """After the question: the race is over once, and the short sentence is chosen."""
+    begin(asking)
+    return asking
+
+
+def begin(control, guess=50):
+    control.get_by_label("Your guess").fill(str(guess))
+    press(control, "Play")
+    scrub(control, ALL[1])
+    control.get_by_role("radio", name="7 tokens").check()
 
 
 def counts(control):
@@ -147,28 +162,43 @@ def test_the_one_with_the_cache_is_ahead_after_as_many_positions(control):
         ("12", "You guessed 12. That is with the cache."),
         ("144", "But step 1 has one position, and only step 12 has 12."),
         ("50", "You guessed 50."),
-        ("", "The cache saves 66."),
     ],
 )
-def test_the_guess_is_answered_at_the_finish_only(control, tab, guess, answer):
+def test_the_guess_is_answered_at_the_finish_only(asking, tab, guess, answer):
     tab.clock.install()
-    page = control.locator(".c-body").inner_html()
+    page = asking.locator(".c-body").inner_html()
     assert "78" not in re.sub(r'name="pick0\.\d+"', "", page)  # a random name
-    control.get_by_label("Your guess").fill(guess)
-    control.get_by_label("Your guess").press("Enter")
-    assert control.get_by_role("radio", name="12 tokens").is_checked()
-    assert "uess" not in says(control)
+    asking.get_by_label("Your guess").fill(guess)
+    asking.get_by_label("Your guess").press("Enter")
+    assert "uess" not in says(asking)
+    expect(asking.get_by_role("radio")).to_have_count(0)  # no other sentence yet
     tab.clock.run_for(10_000)
-    assert says(control).endswith(answer)
-    assert status(control) == says(control)
+    assert says(asking).endswith(answer)
+    assert status(asking) == says(asking)
+    expect(asking.get_by_role("radio", name="12 tokens")).to_be_checked()
 
 
-@pytest.mark.parametrize("text", ["many", "7.5", "-3", "<b>7"])
-def test_a_guess_that_is_no_number_is_refused(control, text):
-    control.get_by_label("Your guess").fill(text)
-    press(control, "Race")
-    assert says(control) == "Write your guess as one whole number."
-    assert counts(control) == [0, 0]
+def test_a_guess_and_play_is_the_only_way_to_start(asking, tab):
+    assert status(asking) == ""
+    for role in ("slider", "radio"):
+        expect(asking.get_by_role(role)).to_have_count(0)
+    expect(asking.get_by_role("button")).to_have_count(1)
+    asking.get_by_role("button").focus()
+    tab.keyboard.press("ArrowRight")
+    assert counts(asking) == [0, 0]
+    asking.get_by_label("Your guess").fill("9")
+    press(asking, "Play")
+    expect(asking.get_by_role("button", name="Pause")).to_be_focused()
+    expect(asking.get_by_label("Your guess")).to_be_hidden()
+
+
+@pytest.mark.parametrize("text", ["", "many", "7.5", "-3", "<b>7"])
+def test_a_guess_that_is_no_number_is_refused(asking, text):
+    asking.get_by_label("Your guess").fill(text)
+    press(asking, "Play")
+    assert says(asking) == "First write your guess, as one whole number."
+    assert counts(asking) == [0, 0]
+    expect(asking.get_by_label("Your guess")).to_be_focused()
 
 
 # -- Mouse, touch and keys -------------------------------------------------------------
@@ -232,6 +262,7 @@ def test_a_finger_plays_on_a_phone_and_nothing_is_wider(browser, made):
     head = "<meta name=viewport content='width=device-width'>"
     page.set_content(f"<!doctype html><html lang=en>{head}{made._repr_html_()}")
     control = page.locator(".control")
+    begin(control)
     control.locator(".c-pick label").last.tap()
     control.get_by_role("button", name="Next").tap()
     control.get_by_role("button", name="Next").tap()
@@ -261,12 +292,12 @@ def test_nothing_below_moves_while_it_runs(control, tab, width):
 
 
 def test_it_says_where_it_is_after_an_action_and_not_while_it_is_moved(control):
-    assert status(control) == ""
+    before = status(control)
     slider = control.get_by_role("slider")
     slider.evaluate("slider => { slider.value = 7; }")
     slider.dispatch_event("input")
     assert counts(control) == [7, 7]
-    assert status(control) == ""
+    assert status(control) == before
     slider.dispatch_event("change")
     assert status(control) == says(control) != ""
     name = "Without the cache: 7 positions computed, 3 of 7 tokens written"
@@ -286,6 +317,7 @@ def test_reduced_motion_lights_without_moving(control, tab):
 def test_axe_finds_nothing(tab, made, theme):
     page = f"<!doctype html><html lang=en data-theme={theme}><title>Race</title>"
     tab.set_content(f"{page}<main>{made._repr_html_()}</main>")
+    begin(tab)
     tab.get_by_role("slider").fill("9")
     assert findings(tab) == []
 
@@ -294,6 +326,7 @@ def test_it_works_from_a_file(tab, made, tmp_path):
     file = tmp_path / "race.html"
     file.write_text(f"<!doctype html><meta charset=utf-8>{made._repr_html_()}", "utf-8")
     tab.goto(file.as_uri())
+    begin(tab)
     tab.get_by_role("slider").fill("28")
     assert counts(tab.locator(".control")) == [28, 7]
     assert tab.faults == []

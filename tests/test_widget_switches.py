@@ -153,6 +153,29 @@ def test_a_map_shows_the_weights_of_its_head(control, made):
     assert all(abs(sum(map(int, row)) - 8) <= 3 for row in rows)  # rounded, each cell
 
 
+def test_the_head_under_the_pointer_is_shown_large_with_its_words(control, made):
+    sentence = made.data["sentences"][0]
+    source, target = sentence["words"]
+    assert source == [*SENTENCES[0].split(), "EOS"]
+    assert target == ["BOS", *CAT.split()]
+    large = control.locator(".c-large")
+    for name, at, rows, columns in [
+        ("Encoder, layer 0, head 3", 3, source, source),
+        ("Decoder, layer 0, head 1", 9, target, target),
+        ("Cross-attention, layer 1, head 2", 22, target, source),
+    ]:
+        head(control, name).hover()
+        expect(control.locator(".c-beside .c-hint").first).to_have_text(name)
+        assert large.locator("b").all_inner_texts() == columns
+        assert large.locator("span").all_inner_texts() == ["", *rows]
+        shares = large.locator("i").evaluate_all(
+            "all => all.map((each) => 8 * each.style.getPropertyValue('--share'))"
+        )
+        assert shares == [int(shade) for row in sentence["maps"][at] for shade in row]
+    head(control, "Encoder, layer 0, head 0").focus()
+    expect(large.locator("b")).to_have_text(source)
+
+
 # -- What has changed, in words and marks ----------------------------------------------
 
 

@@ -19,3 +19,13 @@ function hangLines() {
 
 document.addEventListener("DOMContentLoaded", hangLines);
 isNarrow.addEventListener("change", hangLines);
+
+// The button that leads to the top would cover what a control says: it goes meanwhile.
+document.addEventListener("DOMContentLoaded", () => {
+  const seen = new Set();
+  const observer = new IntersectionObserver((changes) => {
+    for (const { target, isIntersecting } of changes) seen[isIntersecting ? "add" : "delete"](target);
+    document.body.classList.toggle("at-control", seen.size > 0);
+  });
+  for (const control of document.querySelectorAll(".control")) observer.observe(control);
+});

@@ -35,7 +35,75 @@ function pagesOf(word, { terms, titleterms }) {
   return [];
 }
 
-Search._performSearch = (query, _terms, _excluded, _highlight, objectTerms) => {
+// Figures, controls, tables and chapters by their number: "13.1", "figure 3.2", "chapter 9".
+const NUMBERED = /^(?:(fig|figure|control|table|chapter|section)s?\.?\s*)?([\dA-Z]+)(?:\.(\d+))?$/i;
+
+function placesWith(query) {
+  const [, kind = "", chapter, number] = query.trim().match(NUMBERED) ?? [];
+  if (!chapter || (!/\d/.test(chapter) && !kind && !number)) return [];
+  const { docnames, filenames, titles, captions } = Search._index;
+  const isMeant = (label) => {
+    const [what, own] = label.toUpperCase().split(" ");
+    return (number ? own === `${chapter}.${number}`.toUpperCase() : own.startsWith(`${chapter.toUpperCase()}.`))
+      && (!/^(fig|con|tab)/i.test(kind) || what.startsWith(kind.slice(0, 3).toUpperCase()));
+  };
+  const places = captions.flatMap((ofPage, page) => ofPage.filter(([, label]) => isMeant(label))
+    .map(([anchor, label]) => [docnames[page], `${label} › ${titles[page]}`, `#${anchor}`, null,
+      number ? 900 : 880, filenames[page]]));
+  const home = docnames.findIndex((page) => Number(page.match(/\/(\d+)_/)?.[1]) === Number(chapter)
+    || page.startsWith(`book/${chapter.toLowerCase()}_`));
+  if (home >= 0 && (places.length || !number)) {
+    places.push([docnames[home], titles[home], "", null, 890, filenames[home]]);
+  }
+  return places;
+}
+
+// A word that nothing has becomes the nearest one that the book has, if one is near.
+let counts; // of all words of the book, as they are spelled
+function meant(query) {
+  const { objects, terms, titleterms } = Search._index;
+  if (!counts) {
+    counts = new Map();
+    const names = [...Object.values(GLOSSARY.terms).map(([name]) => name), ...Object.keys(Search._index.alltitles)];
+    const all = [...names, ...readSections().map(({ texts }) => texts.join(" "))].join(" ").toLowerCase();
+    for (const [one] of all.matchAll(/\p{L}{4,}/gu)) counts.set(one, (counts.get(one) ?? 0) + 1);
+  }
+  const functions = Object.values(objects).flat().map((each) => String(each[4]).toLowerCase());
+  const isKnown = (stem, word) => [stem, stem.replace(/is$/, "iz")].some((one) => Object.hasOwn(terms, one)
+    || Object.hasOwn(titleterms, one)) || [...counts.keys(), ...functions].some((one) => one.startsWith(word));
+  return query.replace(/(?<![\w-])\p{L}{4,}(?!\w)/gu, (typed) => {
+    const [stem] = wordsOf(typed), word = typed.toLowerCase();
+    if (!stem || isKnown(stem, word)) return typed;
+    const near = [...counts].filter(([one]) => Math.abs(one.length - word.length) <= forgiven(word))
+      .map(([one, count]) => [misspelt(word, one), -count, one])
+      .filter(([wrong]) => wrong <= forgiven(word))
+      .sort(([a, b], [c, d]) => a - c || b - d);
+    return near.length ? near[0][2] : typed;
+  });
+}
+
+let searched; // the words that the results are about
+function sayMeant(typed) {
+  const line = document.createElement("p");
+  line.className = "search-meant";
+  line.append(`No page contains “${typed}”. Here are the results for `,
+    Object.assign(document.createElement("strong"), { textContent: searched }), ".");
+  document.querySelector(".search-meant")?.remove();
+  document.querySelector(".search-summary")?.after(line);
+}
+
+Search._performSearch = (query, terms, excluded, highlight, objectTerms) => {
+  searched = query;
+  const numbered = placesWith(query);
+  if (numbered.length) return numbered.sort(_orderResultsByScoreThenName);
+  const mended = meant(query);
+  if (mended === query) return resultsFor(query, objectTerms);
+  searched = mended;
+  sayMeant(query);
+  return resultsFor(mended, new Set(mended.toLowerCase().split(/\s+/)));
+};
+
+function resultsFor(query, objectTerms) {
   const { docnames, filenames, titles, alltitles, objects } = Search._index;
   const asked = askedBy(query), found = new Map();
   const add = (score, page, title = titles[page], anchor = "", description = null) => {
@@ -92,7 +160,7 @@ Search._performSearch = (query, _terms, _excluded, _highlight, objectTerms) => {
   const most = found.size ? asked.length : Math.max(...[...mentions.values()].map(([words]) => words));
   for (const [page, [words, score]] of mentions) if (words >= most) add(100 + score, page);
   return [...found.values()].sort(_orderResultsByScoreThenName);
-};
+}
 
 // The sections of all pages, each with its page, its words and its heading's.
 let sections;
@@ -126,7 +194,9 @@ function from(sentences, at) {
 }
 
 function evidence(page, anchor) {
-  const asked = askedBy(new URLSearchParams(location.search).get("q"));
+  const caption = Search._index.captions[page].find(([id]) => id === anchor);
+  if (caption) return quoted(caption[2], []);
+  const asked = askedBy(searched);
   const ofPage = Search._index.sections[page];
   const begin = anchor ? ofPage.findIndex(([id]) => id === anchor) : 0;
   const within = anchor ? ofPage.slice(begin, begin + 1) : ofPage;
@@ -173,13 +243,15 @@ function describe(item) {
     return;
   }
   item.append(evidence(Search._index.docnames.indexOf(page), id));
-  if (!id) link.search = new URLSearchParams({ highlight: new URLSearchParams(location.search).get("q") });
+  if (!id) link.search = new URLSearchParams({ highlight: searched });
 }
 
 // The results quote what the index holds: no page needs to be fetched.
 DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 Documentation.TRANSLATIONS["Search finished, found ${resultCount} page(s) matching the search query."] =
   "Results found: ${resultCount}";
+Documentation.TRANSLATIONS["Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories."] =
+  "Nothing found. Try one word, or the number of a figure or control.";
 
 new MutationObserver((changes) => {
   for (const { addedNodes } of changes) {

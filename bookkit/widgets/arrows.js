@@ -32,7 +32,8 @@ function questionsFor(words, start) {
   return [{
     text: `Where must the query point so that ${third} gets at least ${percent(0.9)}?`,
     fixed: ["key"],
-    far: ({ weights }) => `${third} gets ${percent(weights[2])}.`,
+    far: ({ weights }) => `${third} gets ${percent(weights[2])}.`
+      + (weights[2] > 0.8 ? " A little more." : ""),
     reached({ weights, scores }) {
       if (weights[2] < 0.9) return "";
       const gap = scores[2] - Math.max(scores[0], scores[1]);

@@ -156,6 +156,14 @@ function draw(root, data, { make, button, pick, paint }) {
   const tell = (lines) =>
     says.replaceChildren(...lines.map((line) => make("span", {}, line)));
 
+  /* One of the finished masks answers the question: it is offered after a first try. */
+  const presets = PRESETS.map(([name, value]) => button(name, () => {
+    leave();
+    changed(table(size, value));
+  }));
+  const answer = presets.at(-1);
+  answer.hidden = true;
+
   /* The mask and the probabilities on the page, also if no model is ready yet. */
   function current() {
     if (!shown) show();
@@ -167,6 +175,7 @@ function draw(root, data, { make, button, pick, paint }) {
     const cells = mask.flatMap((row, t) => row.flatMap((open, s) =>
       open === before.mask[t][s] ? [] : [[t, s, open]]));
     state.mask = mask;
+    answer.hidden = false;
     if (!cells.length) {
       show();
       tell(["Nothing changes: this is the mask that you see."]);
@@ -255,6 +264,7 @@ function draw(root, data, { make, button, pick, paint }) {
   function level(number, guesses = 0, found = 0) {
     const game = { ...LEVELS[number], number, guesses, found };
     Object.assign(state, { game, model: game.model });
+    answer.hidden = false;
     state.mask = table(size, (t, s) => causal(t, s)
       || game.open.some(([row, column]) => row === t && column === s));
     modelPick.querySelectorAll("input")[game.model].checked = true;
@@ -321,10 +331,7 @@ function draw(root, data, { make, button, pick, paint }) {
     make("div", { class: "c-row c-inputs" }, make("span", {}, "The model was trained"),
       modelPick),
     make("div", { class: "c-row c-inputs" }, make("span", {}, "Mask"),
-      PRESETS.map(([name, value]) => button(name, () => {
-        leave();
-        changed(table(size, value));
-      })), playButton),
+      presets, playButton),
     make("div", { class: "c-leak" }, grid), make("p", { class: "c-legend" }, legend,
       make("span", {}, make("i", { class: "c-future" }), "open future"),
       make("span", {}, "rows ask, columns are asked")),

@@ -17,7 +17,7 @@ function written(computed, done) {
 
 function draw(root, { races }, { make, button, pick, slider, line }) {
   const asked = races.length - 1, size = races[asked].writes.length;
-  const state = { race: 0, at: 0, timer: null, guess: "" };
+  const state = { race: asked, at: 0, timer: null, guess: "", begun: false };
   const says = make("p", { class: "c-says" });
   const status = make("p", { class: "c-unseen", role: "status" });
   const lanes = make("div", { class: "c-race" });
@@ -66,7 +66,7 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
   /* -- What stands where the race has come to, in words -- */
   function verdict(guess) {
     const n = races[state.race].writes.length, [all, cached] = drawn.totals;
-    if (guess === "" || state.race !== asked) return "";
+    if (state.race !== asked) return "";
     const said = Number(guess);
     if (said === all) return ` Your guess, ${guess}, is right.`;
     return ` You guessed ${guess}.` + (said === cached ? " That is with the cache."
@@ -93,8 +93,9 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
   }
 
   function go(at, announce = true) {
-    const last = Math.max(...drawn.totals);
+    const last = state.begun ? Math.max(...drawn.totals) : 0; /* the answer is not given away */
     state.at = Math.min(Math.max(at, 0), last);
+    if (state.begun && state.at === last) other.hidden = false;
     says.textContent = told(drawn.lanes.map((lane) => lane.update(state.at)));
     if (announce) status.textContent = says.textContent;
     const input = scrubber.querySelector("input");
@@ -153,32 +154,44 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
   scrubber.querySelector("output").setAttribute("aria-hidden", true); /* not per pixel */
   scrubber.addEventListener("change", () => go(state.at));
   const sentences = pick("Sentence", races.map(({ writes }) =>
-    make("span", {}, `${writes.length} tokens`)), 0, choose);
+    make("span", {}, `${writes.length} tokens`)), asked, choose);
+  const other = make("div", { class: "c-row c-inputs", hidden: true }, "Another sentence",
+    sentences);
+  const steps = make("div", { class: "c-row c-inputs c-race-steps", hidden: true },
+    play, back, next, scrubber);
 
-  function race() {
+  /* The one way to start: a guess, then Play. */
+  function begin() {
     const text = state.guess.trim();
-    if (!/^\d*$/.test(text)) {
-      status.textContent = says.textContent = "Write your guess as one whole number.";
+    if (!/^\d+$/.test(text)) {
+      status.textContent = says.textContent = "First write your guess, as one whole number.";
+      input.focus();
       return;
     }
-    state.guess = text;
-    sentences.querySelectorAll("input")[asked].checked = true;
-    choose(asked);
+    Object.assign(state, { guess: text, begun: true });
+    asking.hidden = true;
+    steps.hidden = false;
+    play.focus();
     start();
   }
   const guess = line("Your guess", "", (text) => { state.guess = text; });
+  const first = button("Play", begin);
+  first.classList.add("c-first");
+  const asking = make("div", { class: "c-row c-inputs c-guess" }, guess, first);
   const input = guess.querySelector("input");
   input.setAttribute("inputmode", "numeric");
-  input.addEventListener("keydown", ({ key, isComposing }) => {
-    if (key === "Enter" && !isComposing) race();
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault(); /* or it would press the button that gets the focus */
+    begin();
   });
 
   root.addEventListener("keydown", (event) => {
-    const steps = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!steps || event.altKey || event.ctrlKey || event.metaKey) return;
+    const count = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!count || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.target.tagName === "INPUT") return; /* it has its own use for them */
     event.preventDefault();
-    walk(steps);
+    if (state.begun) walk(count);
   });
 
   const legend = [["first", "computed"], ["again", "computed again"],
@@ -187,11 +200,8 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
   root.append(
     make("p", { class: "c-asks" }, "Two decoders write the same sentence. How many "
       + `positions does the one without the cache compute for ${size} tokens? Guess, `
-      + "then race."),
-    make("div", { class: "c-row c-inputs c-guess" }, guess, button("Race", race)),
-    make("div", { class: "c-row c-inputs" }, sentences, play),
-    make("div", { class: "c-row c-inputs c-race-steps" }, back, next, scrubber),
-    lanes, make("p", { class: "c-legend" }, legend), says, status);
-  choose(0);
+      + "then press Play."),
+    asking, steps, lanes, make("p", { class: "c-legend" }, legend), says, other, status);
+  choose(asked);
   status.textContent = ""; /* nothing has happened yet */
 }

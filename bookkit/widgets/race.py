@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import torch
 
 from bookkit.widgets.control import Control
-from transformer_lib.data import SPECIAL_TOKENS
+from bookkit.widgets.leak import NAMES
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer
 from transformer_lib.translation import Translator
 
 MOST = 16  # tokens of a sentence, so that its cells fit a phone
-NAMES = dict(zip(SPECIAL_TOKENS, ("PAD", "BOS", "EOS"), strict=True))
 
 
 def race_control(

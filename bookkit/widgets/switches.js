@@ -42,7 +42,7 @@ function picture(make, rows) {
 function draw(root, data, { make, choice, button }) {
   const { sentences, kinds, layers, heads } = data;
   const count = kinds.length * layers * heads;
-  const state = { sentence: 0, on: new Array(count).fill(true), at: 0, game: null };
+  const state = { sentence: 0, on: new Array(count).fill(true), at: 0, large: 0, game: null };
   const says = make("output", { class: "c-says" });
   const asks = make("p", { class: "c-asks", "aria-live": "polite" });
   const QUESTION = `${count} heads wrote this translation. Which one can it not do without? `
@@ -77,18 +77,35 @@ function draw(root, data, { make, choice, button }) {
 
   /* -- The switches -- */
   const switches = state.on.map((_, i) => make("button", { type: "button", role: "switch",
-    class: "c-switch", title: nameOf(i), "aria-label": nameOf(i), tabindex: i ? -1 : 0,
-    click: () => clicked(i) }));
+    class: "c-switch", "aria-label": nameOf(i), "data-head": i % heads, tabindex: i ? -1 : 0,
+    click: () => clicked(i), pointerenter: () => enlarge(i), focus: () => enlarge(i) }));
   const block = (kind, k) => make("div", {}, make("p", { class: "c-hint" }, kind),
     make("div", { class: "c-layers" }, Array.from({ length: layers }, (_, layer) =>
-      make("div", {}, make("small", {}, `layer ${layer}`),
+      make("div", {}, make("small", {}, make("span", {}, `${kind}, `), `layer ${layer}`),
         switches.slice((k * layers + layer) * heads, (k * layers + layer + 1) * heads)))));
   const board = make("div", { class: "c-switches", role: "group",
     "aria-label": "Heads: a switch for each", keydown: moved }, kinds.map(block));
 
+  /* The map of the head that the reader looks at, with its words. */
+  const large = make("div", { class: "c-large" }), named = make("p", { class: "c-hint" });
+
+  function enlarge(i) {
+    const { maps, words: [source, target] } = sentences[state.sentence];
+    const kind = Math.floor(i / heads / layers); /* encoder, decoder, cross-attention */
+    const [rows, columns] = [kind ? target : source, kind === 1 ? target : source];
+    state.large = i;
+    named.textContent = nameOf(i);
+    large.style.setProperty("--n", columns.length);
+    large.style.setProperty("--most", Math.max(source.length, target.length));
+    const cell = (shade) => make("i", { style: `--share: ${shade / 8}` });
+    large.replaceChildren(make("span"), ...columns.map((word) => make("b", {}, word)),
+      ...rows.flatMap((word, t) => [make("span", {}, word), ...[...maps[i][t]].map(cell)]));
+  }
+
   function drawMaps() {
     sentences[state.sentence].maps.forEach((map, i) =>
       switches[i].replaceChildren(picture(make, map)));
+    enlarge(state.large);
   }
 
   function drawSwitches() {
@@ -189,7 +206,7 @@ function draw(root, data, { make, choice, button }) {
   function leave() {
     state.game = null;
     asks.textContent = QUESTION;
-    play.textContent = "Play: find the head that matters";
+    play.textContent = "Play: find the head";
   }
 
   async function guess(i) {
@@ -220,7 +237,7 @@ function draw(root, data, { make, choice, button }) {
     } else says.append(button("Next sentence", () => level(game.number + 1, game.clicks)));
   }
 
-  const play = button("Play: find the head that matters", () => {
+  const play = button("Play: find the head", () => {
     if (!state.game) {
       level(0, 0);
       return;
@@ -248,11 +265,13 @@ function draw(root, data, { make, choice, button }) {
         tell("All heads are on.");
       }), play),
     board,
-    make("div", { class: "c-two" }, make("span", { class: "c-hint" }, "All heads"), before,
-      make("span", { class: "c-hint" }, "Now"), after),
-    make("div", { class: "c-left" }, make("span", {}, "Probability of the first: ", number),
-      make("span", { class: "c-track", "aria-hidden": "true" }, fill, whole)),
-    says);
+    make("div", { class: "c-beside" },
+      make("div", { "aria-hidden": "true" }, named, large), make("div", {},
+        make("div", { class: "c-two" }, make("span", { class: "c-hint" }, "All heads"), before,
+          make("span", { class: "c-hint" }, "Now"), after),
+        make("div", { class: "c-left" }, make("span", {}, "Probability of the first: ", number),
+          make("span", { class: "c-track", "aria-hidden": "true" }, fill, whole)),
+        says)));
   asks.textContent = QUESTION;
   drawMaps();
   reset();

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from bookkit.widgets.control import Control, read
+from bookkit.widgets.leak import NAMES
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, pack, to_script
@@ -101,6 +102,10 @@ def _sentence(translator: Translator, english: str) -> dict[str, object]:
     with record_attention(model) as maps:
         probability = _probability(model, src, target, tokenizer.bos_id)
     layers = attention_layers(model)
+    words = [
+        [NAMES.get(piece, piece.lstrip("▁")) for piece in tokenizer.pieces(tokens)]
+        for tokens in (src[0].tolist(), [tokenizer.bos_id, *ids])
+    ]
     without = []
     for _, layer in layers:
         usual = layer.attend
@@ -113,6 +118,7 @@ def _sentence(translator: Translator, english: str) -> dict[str, object]:
         "german": tokenizer.decode(ids),
         "src": src[0].tolist(),
         "target": target,
+        "words": words,
         "probability": probability,
         "maps": [_shades(each) for name, _ in layers for each in maps[name][0]],
         "most": without.index(min(without)),

@@ -250,8 +250,8 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
     const next = found.slice(1).filter(({ text }) => text !== found[0].text)
       .slice(0, OTHERS);
     result.replaceChildren(german(found[0].text),
-      make("p", { class: "c-hint" }, "Pick a German token: the darker an English one, the "
-        + "more the model looked at it. The percentages are probabilities."),
+      make("p", { class: "c-hint" }, "Pick a German token: the stronger the colour of "
+        + "an English one, the more the model looked at it. The percentages are probabilities."),
       rows, make("p", { class: "c-hint" }, MARKS));
     others.replaceChildren(...(next.length ? [make("p", { class: "c-hint" },
       `The score of the translation is ${scored(found[0].score)}. The next best:`),
