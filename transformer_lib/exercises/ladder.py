@@ -20,6 +20,7 @@ PLAIN = {
     "must match the size of tensor": "Two shapes do not fit together: write them below "
     "each other, aligned at the right.",
 }
+NOT_THEIRS = {__file__, limits.__file__}  # files whose lines no traceback shows
 
 
 class Run:
@@ -118,7 +119,7 @@ def own_lines(error: BaseException) -> str:
     lines = [
         f"line {frame.lineno}, in {frame.name}\n    {frame.line}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename not in (__file__, limits.__file__)
+        if frame.filename not in NOT_THEIRS
         and "/torch/" not in frame.filename.replace("\\", "/")
     ]
     return "\n".join(lines[-6:])
