@@ -413,10 +413,8 @@ def chapters_of_book() -> dict[str, tuple[str, str, bool]]:
 def write(folder: Path) -> None:
     """Write the whole course into a folder."""
     shutil.rmtree(folder, ignore_errors=True)
-    ours = shutil.ignore_patterns("__pycache__", ".*", "your_transformer")
-    shutil.copytree(ROOT / "course", folder, ignore=ours)
-    if (mine := ROOT / "course" / "your_transformer").is_dir():
-        shutil.copytree(mine, folder / "student" / mine.name, ignore=ours)
+    left_out = shutil.ignore_patterns("__pycache__", ".*", "progress.*")
+    shutil.copytree(ROOT / "course", folder, ignore=left_out)
     chapters = chapters_of_book()
     titles = {path: title for title, path, _ in chapters.values()}
     for path, _, exercises in write_exercises.notebooks():

@@ -1,14 +1,22 @@
 """Your Transformer: correct models of any style pass, and wrong ones learn why."""
 
+import json
+import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
+from axe import findings
 from book_files import ROOT
+from your_transformers.mistakes import MISTAKES
 
+from transformer_lib.exercises import limits
 from transformer_lib.exercises.report import written
+from transformer_lib.yours import milestones
 from transformer_lib.yours import progress as yours
 from transformer_lib.yours.milestones import MILESTONES, captions, milestone
 
@@ -17,34 +25,6 @@ HANDED_OUT = ROOT / "course" / "your_transformer"
 every_model = pytest.mark.parametrize(
     "model", ["by_library", "functional", "sequence_first"]
 )
-
-# A line of functional.py, what a student writes instead, the step, and its message.
-WRONG = {
-    "root": (
-        "x = table[tokens] * width**0.5",
-        "x = table[tokens]",
-        "logits",
-        "what does chapter 1 multiply it by?",
-    ),
-    "unmasked memory": (
-        "memory, memory, memory_mask, w,",
-        "memory, memory, torch.tensor(True), w,",
-        "decoder",
-        "Padding of the source is hidden from the encoder and also from whom?",
-    ),
-    "peeking": (
-        "mask = causal_mask(tgt.shape[1])",
-        "mask = torch.tensor(True)",
-        "logits",
-        "Does the model make the causal mask itself?",
-    ),
-    "position": (
-        "start=len(written))",
-        "start=0)",
-        "greedy_cached",
-        "and at which positions?",
-    ),
-}
 
 
 def folder_of(model, path, change=("", "")):
@@ -55,8 +35,8 @@ def folder_of(model, path, change=("", "")):
     return path
 
 
-def wrong(name, path):
-    return folder_of("functional", path, WRONG[name][:2])
+def wrong(step, name, path):
+    return folder_of("functional", path, MISTAKES[step][name][:2])
 
 
 @every_model
@@ -67,27 +47,37 @@ def test_a_correct_model_passes_every_piece(model, tmp_path):
             assert report.passed, report
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_model_reads_why(name, tmp_path):
-    _, _, step, message = WRONG[name]
-    report = yours.check_step(step, wrong(name, tmp_path))
+@pytest.mark.parametrize(
+    ("step", "name"), [(step, name) for step, each in MISTAKES.items() for name in each]
+)
+def test_a_mistake_is_named_and_no_solution_is_shown(step, name, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "SECONDS", 1)
+    folder = wrong(step, name, tmp_path)
+    record = {"failures": {step: 9}, "passed": {}}  # all hints are out
+    (folder / yours.RECORD).write_text(json.dumps(record), "utf-8")
+    report = yours.check_step(step, folder)
     assert report.passed is False
-    assert message in report.says
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_no_message_shows_a_line_of_a_solution(name, tmp_path):
-    folder = wrong(name, tmp_path)
-    for _ in range(3):  # until all hints are out
-        report = yours.check_step(WRONG[name][2], folder)
+    assert MISTAKES[step][name][2] in report.says
     assert len(report.hints) == 3
+    report = replace(report, trace="")  # the student's own lines
     shown = repr(report) + report._repr_html_()
-    for source in [
-        *MODELS.glob("*.py"),
-        *(ROOT / "transformer_lib/model").glob("*.py"),
-    ]:
-        for line in source.read_text("utf-8").splitlines():
-            assert len(line.strip()) < 20 or line.strip() not in shown
+    assert not [line for line in solutions() if line in shown]
+
+
+@cache
+def solutions():
+    """Return the lines of the library's layers and of the models that pass."""
+    files = [*MODELS.glob("*.py"), *(ROOT / "transformer_lib/model").glob("*.py")]
+    files.remove(MODELS / "mistakes.py")
+    lines = {
+        line.strip() for path in files for line in path.read_text("utf-8").split("\n")
+    }
+    return {line for line in lines if len(line) > 20}
+
+
+def test_every_piece_has_at_least_three_mistakes():
+    assert list(MISTAKES) == list(yours.BY_NAME)
+    assert min(map(len, MISTAKES.values())) >= 3
 
 
 def test_the_folder_that_is_handed_out_is_empty_and_complete():
@@ -99,7 +89,7 @@ def test_the_folder_that_is_handed_out_is_empty_and_complete():
 
 
 def test_hints_come_one_by_one_in_new_processes(tmp_path):
-    folder = wrong("root", tmp_path)
+    folder = wrong("logits", "no root", tmp_path)
     counts = [len(yours.check_step("logits", folder).hints) for _ in range(4)]
     assert counts == [1, 2, 3, 3]
 
@@ -123,31 +113,41 @@ def test_a_milestone_stays_reached_until_the_code_changes(tmp_path):
 def test_the_page_escapes_text(tmp_path):
     report = yours.Report("attention", False, "<b>", "<script>", trace="<i>")
     page = yours.as_html([report], report)
-    for bad in ("<b>", "<script>", "<i>"):
+    for bad in ("<b>", "<script></p>", "<i>"):
         assert bad not in page
     assert '<html lang="en">' in page
     assert "http" not in page
 
 
-def test_the_command_checks_a_step_and_writes_the_page(tmp_path):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everyone_can_read_the_page(scheme, tab, tmp_path):
+    reports = [yours.Report(name, None, "not written yet.") for name in yours.STEPS]
+    last = yours.check_step("logits", wrong("logits", "no root", tmp_path))
+    (tmp_path / yours.PAGE).write_text(yours.as_html(reports, last), "utf-8")
+    tab.emulate_media(color_scheme=scheme)
+    tab.set_viewport_size({"width": 400, "height": 800})
+    tab.goto((tmp_path / yours.PAGE).as_uri())
+    assert findings(tab) == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+    card = "getComputedStyle(document.querySelector('.exercise')).backgroundColor"
+    white = tab.evaluate(card) == "rgb(255, 255, 255)"
+    assert white == (scheme == "light")
+
+
+def test_the_command_checks_a_step_and_writes_the_page(tmp_path, capsys):
     folder = tmp_path / "mine"
     shutil.copytree(HANDED_OUT, folder)
     folder_of("functional", folder)
 
-    def run(*names):
-        command = [sys.executable, "-W", "error", str(folder / "check.py"), *names]
-        return subprocess.run(
-            command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
-        )
-
-    done = run("attention")
+    command = [sys.executable, "-W", "error", str(folder / "check.py"), "attention"]
+    path = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=path)
     assert done.returncode == 0, done.stderr
     assert "✓ attention: right." in done.stdout
     assert "Next: reverse (" in done.stdout
     assert "11 of 14 steps are done" in (folder / yours.PAGE).read_text("utf-8")
-    asked = run("atention")
-    assert asked.returncode == 2
-    assert "name must be one of attention" in asked.stderr
+    assert yours.main(folder, ["atention"]) == 2
+    assert "name must be one of attention" in capsys.readouterr().err
 
 
 def test_checking_leaves_the_dtype_and_the_random_numbers_alone(tmp_path):
@@ -175,25 +175,44 @@ def test_a_milestone_names_the_piece_that_is_not_written():
     assert "build is not written" in milestone("translate", adapters).headline
 
 
+def test_an_endless_milestone_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(milestones, "MINUTES", 0.05)
+    report = yours.check_step("translate", wrong("greedy", "endless", tmp_path))
+    assert report.passed is False
+    assert "stopped after 0.05 minutes, and half a minute is usual" in report.says
+    assert "in greedy" in report.trace
+    assert "milestones.py" not in report.trace
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MILESTONES)
 @every_model
 def test_a_correct_model_reaches_every_milestone(model, name, tmp_path):
+    torch.set_default_dtype(torch.float32)
     report = yours.check_step(name, folder_of(model, tmp_path))
     assert report.passed, report
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "step", "message"),
+    ("piece", "name", "step", "message"),
     [
-        ("peeking", "reverse", "does the decoder see what it must predict?"),
-        ("root", "translate", "That is no rounding. Check `logits`"),
-        ("unmasked memory", "translate", "That is no rounding. Check `logits`"),
-        ("position", "cache", "the position of the newest word"),
+        ("logits", "peeking", "reverse", "does the decoder see what it must predict?"),
+        ("logits", "no root", "translate", "That is no rounding. Check `logits`"),
+        ("decoder", "unmasked memory", "translate", "That is no rounding. Check"),
+        ("greedy_cached", "position 0", "cache", "the position of the newest word"),
+        (
+            "greedy_cached",
+            "plain greedy",
+            "cache",
+            "Does a token enter the decoder twice",
+        ),
     ],
 )
-def test_a_wrong_model_fails_a_milestone_and_reads_where(name, step, message, tmp_path):
-    report = yours.check_step(step, wrong(name, tmp_path))
+def test_a_wrong_model_fails_a_milestone_and_reads_where(
+    piece, name, step, message, tmp_path
+):
+    torch.set_default_dtype(torch.float32)
+    report = yours.check_step(step, wrong(piece, name, tmp_path))
     assert report.passed is False
     assert message in report.says

@@ -8,6 +8,9 @@ sys.path[:0] = [
     str(each) for each in HERE.parents if (each / "transformer_lib").is_dir()
 ]
 
-from transformer_lib.yours.progress import main  # noqa: E402
+try:
+    from transformer_lib.yours.progress import main
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}. Put this folder into the book's and use its Python: README.md.")
 
 sys.exit(main(HERE, sys.argv[1:]))

@@ -39,7 +39,23 @@ def call(answer: Callable, arguments: list, printed: Printed) -> object:
         MemoryError: If it asks for more than ``MEMORY``.
         Exception: Whatever the answer raises.
     """
-    end = time.monotonic() + SECONDS
+    redirect = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
+    with redirect[0], redirect[1], less_memory():
+        try:
+            return in_time(SECONDS, answer, *arguments)
+        except RuntimeError as error:
+            if "tried to allocate" in str(error):  # how torch says it
+                raise MemoryError from error
+            raise
+
+
+def in_time(seconds: float, function: Callable, *arguments: object) -> object:
+    """Call a function, and stop it if it runs longer.
+
+    Raises:
+        TooLong: If it does.
+    """
+    end = time.monotonic() + seconds
     before = sys.gettrace()
 
     def watch(frame, event, argument):
@@ -50,17 +66,11 @@ def call(answer: Callable, arguments: list, printed: Printed) -> object:
             raise TooLong
         return watch
 
-    redirect = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
-    with redirect[0], redirect[1], less_memory():
-        sys.settrace(watch)
-        try:
-            return answer(*arguments)
-        except RuntimeError as error:
-            if "tried to allocate" in str(error):  # how torch says it
-                raise MemoryError from error
-            raise
-        finally:
-            sys.settrace(before)
+    sys.settrace(watch)
+    try:
+        return function(*arguments)
+    finally:
+        sys.settrace(before)
 
 
 @contextlib.contextmanager

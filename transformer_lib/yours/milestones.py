@@ -4,6 +4,7 @@ Each takes the student's module and returns a ``Report``. The time is shown and 
 decides.
 """
 
+import inspect
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,15 +18,17 @@ from torch import Tensor, nn
 from transformer_lib.data import Batch, make_batch, pad, token_batches
 from transformer_lib.data.toy import toy_pairs
 from transformer_lib.decoding import greedy_decode
+from transformer_lib.exercises import limits
 from transformer_lib.exercises.ladder import NOT_THEIRS, own_lines
 from transformer_lib.exercises.report import Report
 from transformer_lib.model import Transformer, inference
 from transformer_lib.training import TrainingConfig, train_step
 from transformer_lib.translation import Translator
-from transformer_lib.yours.pieces import BOS, EOS, choices, made
+from transformer_lib.yours.pieces import BOS, EOS, choices, made, twice
 
 TRANSLATOR = Path(__file__).parents[2] / "models" / "multi30k-en-de"
-NOT_THEIRS.add(__file__)
+MINUTES = 10  # for a milestone; half a minute is usual
+NOT_THEIRS |= {__file__, inspect.getfile(train_step)}
 
 # -- 1: it learns ----------------------------------------------------------------------
 
@@ -47,6 +50,7 @@ class Learner(nn.Module):
         self.output = SimpleNamespace(weight=torch.empty(0))  # says where the model is
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """Score every next token, as ``Transformer`` does."""
         return self.score(self.model, src, tgt)
 
 
@@ -242,6 +246,9 @@ def remembers(adapters: ModuleType) -> Report:
             )
             says += " Check `greedy_cached`."
             return failed("cache", f"{number} of 100 captions, then one differs.", says)
+    if says := twice(adapters):
+        says += f" Therefore it cannot be faster: {times} Check `greedy_cached`."
+        return failed("cache", "the same 100 translations, but nothing is kept.", says)
     headline = "your cache forgets nothing."
     return Report("cache", True, headline, f"The same 100 translations. {times}")
 
@@ -260,11 +267,15 @@ def milestone(name: str, adapters: ModuleType) -> Report:
     """Run a milestone; an error of the student's code becomes a report."""
     with torch.random.fork_rng(devices=[]):
         try:
-            return MILESTONES[name](adapters)
+            return limits.in_time(60 * MINUTES, MILESTONES[name], adapters)
         except NotImplementedError as error:
             lines = own_lines(error).splitlines()
             missing = lines[-2].rpartition(" in ")[2] if len(lines) > 1 else "a piece"
             return Report(name, None, f"not yet: {missing} is not written.")
+        except limits.TooLong as error:
+            says = f"It was stopped after {MINUTES:g} minutes, and half a minute is "
+            says += "usual. Does a loop end?"
+            return Report(name, False, "too slow.", says, trace=own_lines(error))
         except Exception as error:
             says = f"It raises {type(error).__name__}: {error}"
             return Report(name, False, "it stopped.", says, trace=own_lines(error))

@@ -4,13 +4,15 @@ Every piece is a ``Build``, so an adapter climbs the same ladder as an answer in
 chapter. The solutions are the library's own layers.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.exercises import ladder
@@ -103,6 +105,17 @@ def half_mask(*shape: int) -> Tensor:
     mask = numbers(*shape, seed=7) > 0
     mask[..., 0] = True
     return mask
+
+
+@contextlib.contextmanager
+def float64() -> Iterator[None]:
+    """Make float64 the dtype of new layers, so that they fit the tests."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 # -- Attention -------------------------------------------------------------------------
@@ -561,6 +574,10 @@ def scoring(src, tgt, silent=False, seed=5, **sizes):
 def close(run: Callable, case: dict) -> None:
     """Compare logits more loosely, since a table of sines may be in float32."""
     (found,), (expected,) = run(case), run.solution(case)
+    for after in "softmax", "log_softmax":
+        if torch.allclose(found.to(expected), getattr(expected, after)(-1)):
+            says = f"This is the {after} of the logits. Return what enters it."
+            raise Fault(says, case, found)
     wrong = ~torch.isclose(found.to(expected), expected, rtol=1e-4, atol=1e-4)
     if wrong.any():
         raise Fault("", case, found, tuple(wrong.nonzero()[0].tolist()))
@@ -579,7 +596,8 @@ MODEL = Build(
             "With silent sublayers, the logits are right: embedding, positions, final "
             "norm and output.",
             "Compare the size of an embedded token with that of its position: what "
-            "does chapter 1 multiply it by? Do sines and cosines alternate?",
+            "does chapter 1 multiply it by? Do sines and cosines alternate? Does each "
+            "stack end in its own norm?",
             [
                 scoring([[2]], [[1]], silent=True),
                 scoring([[2]], [[1, 3, 4]], silent=True),
@@ -722,6 +740,60 @@ GREEDY = Build(
     rights=[write],
 )
 
+
+class Positions(TorchDispatchMode):
+    """Counts how many positions enter a feed-forward network.
+
+    Every style of code multiplies there, by a matrix with an axis of ``d_ff``; no other
+    axis may have this size.
+    """
+
+    def __init__(self, d_ff: int) -> None:
+        super().__init__()
+        self.d_ff, self.count = d_ff, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        if function.overloadpacket.__name__ in PRODUCTS and self.d_ff in made.shape:
+            self.count += made.numel() // self.d_ff
+        return made
+
+
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "convolution"}
+
+
+def once(run: Callable, case: dict) -> None:
+    """Count the positions that are computed: each one once, or hardly more."""
+    length, steps = case["src"].size(1), case["limit"]
+    with Positions(WRITER.d_ff) as positions:
+        run.call(case)
+    if positions.count > length + 2 * steps:
+        says = f"A source of {length} tokens and {steps} steps need {length + steps} "
+        says += "positions in the feed-forward networks, and yours read "
+        says += f"{positions.count}. Does a token enter the decoder twice, or does the "
+        raise Fault(says + "encoder run again?", case)
+
+
+ONCE = Idea(
+    "once",
+    "No position is computed twice.",
+    "",
+    [writing(4, 5, 2, eos_id=10, limit=5)],  # shorter than d_ff
+    once,
+)
+
+
+def twice(adapters: ModuleType) -> str:
+    """Say whether a decoder with a cache computes a position twice; "" if not."""
+    answer = bind_decoding("greedy_cached")(adapters)
+    try:
+        with float64():
+            once(ladder.Run(CACHED, answer), ONCE.cases[0])
+    except Fault as fault:
+        return fault.says
+    return ""
+
+
 CACHED = Build(
     name="greedy_cached",
     title="greedy decoding with a cache",
@@ -729,7 +801,7 @@ CACHED = Build(
     call="greedy_cached(model, src, bos_id, eos_id, limit)",
     returns={"tokens": list},
     example=writing(4, 5, 2, eos_id=10),
-    ideas=WORDS,
+    ideas=[*WORDS, ONCE],
     hints=(
         "Only the newest word enters the decoder. What must be kept from the others?",
         "Self-attention keeps keys and values of each layer. The memory never changes. "

@@ -1,23 +1,20 @@
 """Check a piece or a milestone of a student, and show the progress."""
 
-import contextlib
 import hashlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from types import ModuleType
-
-import torch
 
 from transformer_lib.exercises import checking
 from transformer_lib.exercises.ladder import climb
 from transformer_lib.exercises.report import Report
 from transformer_lib.files import whole_file
 from transformer_lib.yours.milestones import MILESTONES, milestone
-from transformer_lib.yours.pieces import PIECES, Piece
+from transformer_lib.yours.pieces import PIECES, Piece, float64
 
 BY_NAME = {piece.build.name: piece for piece in PIECES}
 # Two milestones come before the last piece.
@@ -44,17 +41,6 @@ def load_adapters(folder: Path) -> ModuleType:
     finally:
         sys.path.remove(str(folder))
     return adapters
-
-
-@contextlib.contextmanager
-def float64() -> Iterator[None]:
-    """Make float64 the dtype of new layers, so that they fit the tests."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def check_piece(piece: Piece, adapters: ModuleType) -> Report:
@@ -167,10 +153,10 @@ def as_text(reports: Sequence[Report]) -> str:
 
 
 STYLE = """:root{color-scheme:light dark}
-body{font:1rem/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}
-td,th{text-align:left;vertical-align:top;padding:.3rem .6rem;
-border-bottom:1px solid GrayText}"""
+body{font:1rem/1.5 system-ui,sans-serif;max-width:45rem;margin:2rem auto;padding:0 1rem}
+li{margin:.4rem 0}"""
+DARK = """if (matchMedia("(prefers-color-scheme: dark)").matches)
+  document.documentElement.dataset.theme = "dark";"""
 
 
 def as_html(reports: Sequence[Report], last: Report | None = None) -> str:
@@ -180,24 +166,20 @@ def as_html(reports: Sequence[Report], last: Report | None = None) -> str:
         reports: Of all steps.
         last: The check that was just run, to be shown in full.
     """
-    words = {True: "✓ done", False: "✗ not yet", None: "· open"}
-    rows = "".join(
-        f'<tr><th scope="row">{escape(each.name)}</th><td>{words[each.passed]}</td>'
-        f"<td>{escape(each.headline)}</td><td>{escape(where(each.name))}</td></tr>"
+    steps = "".join(
+        f'<li><span aria-hidden="true">{each.mark}</span> '
+        f"<strong>{escape(each.name)}</strong>: {escape(each.headline)} "
+        f"Hints: {escape(where(each.name))}.</li>"
         for each in reports
-    )
-    heads = "".join(
-        f'<th scope="col">{head}</th>' for head in ("Step", "State", "Result", "Hints")
     )
     checked = "" if last is None else f"<h2>Last check</h2>{last._repr_html_()}"
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Your Transformer</title><style>{STYLE}</style></head><body><main>"
+        f"<title>Your Transformer</title><style>{STYLE}</style>"
+        f"<script>{DARK}</script></head><body><main>"
         f"<h1>Your Transformer</h1><p>{escape(summary(reports))}</p>"
-        '<div class="scroll" tabindex="0" role="region" aria-label="Your steps">'
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f"{checked}</main></body></html>\n"
+        f"<ol>{steps}</ol>{checked}</main></body></html>\n"
     )
 
 
