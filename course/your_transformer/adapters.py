@@ -5,10 +5,10 @@ other names, other layouts. The functions below are all that ``check.py`` calls,
 each may be one line that calls your own code. Do not import ``transformer_lib`` here.
 
 Axes: B batch, T target or query positions, S source or key positions, H heads,
-V vocabulary. A mask is boolean, and True means "may attend". ``weights`` maps the names
-of the book's checkpoint to tensors; matrices have the shape (out, in), as in
-``nn.Linear``. The tests use float64, and layers that you make inside the tests have
-that dtype too. Dropout is 0 everywhere. The model is pre-norm.
+V vocabulary. A mask is boolean, True means "may attend", and all heads share it.
+``weights`` maps the names of the book's checkpoint to tensors; matrices have the shape
+(out, in), as in ``nn.Linear``. The tests use float64, and layers that you make inside
+the tests have that dtype too. Dropout is 0 everywhere. The model is pre-norm.
 """
 
 
@@ -16,7 +16,7 @@ def attention(query, key, value, mask):
     """Average the values, weighted by how well each key matches the query.
 
     query: (B, H, T, D). key: (B, H, S, D). value: (B, H, S, D_v).
-    mask: broadcastable to (B, H, T, S). Each query may attend to at least one key.
+    mask: (B or 1, 1, T or 1, S). Each query may attend to at least one key.
     Returns (B, H, T, D_v).
 
     Example: two equal keys with values 2 and 4 give 3; with the second one hidden, 2.
@@ -24,11 +24,12 @@ def attention(query, key, value, mask):
     raise NotImplementedError
 
 
-def multi_head_attention(query, key, value, mask, weights, num_heads):
+def multi_head_attention(query, memory, mask, weights, num_heads):
     """Attend with several heads at once.
 
-    query: (B, T, d_model). key, value: (B, S, d_model).
-    mask: broadcastable to (B, H, T, S).
+    query: (B, T, d_model). memory: (B, S, d_model), for the keys and the values; it is
+    the same tensor as query in self-attention.
+    mask: (B or 1, 1, T or 1, S).
     weights: "w_q.weight", "w_k.weight", "w_v.weight", "w_o.weight", each (d_model,
     d_model), and the same names with ".bias", each (d_model,).
     Returns (B, T, d_model).
@@ -83,7 +84,7 @@ def sublayer(x, function, weights):
 def encoder(x, mask, weights, num_heads):
     """Run all encoder layers and the final norm.
 
-    x: (B, S, d_model). mask: broadcastable to (B, H, S, S).
+    x: (B, S, d_model). mask: (B or 1, 1, 1, S).
     weights, for layer i = 0, 1, ... as many as there are:
         "layers.i.self_attention." + the names of multi_head_attention
         "layers.i.self_attention_residual." + the names of sublayer
@@ -101,8 +102,8 @@ def decoder(x, memory, mask, memory_mask, weights, num_heads):
     """Run all decoder layers and the final norm.
 
     x: (B, T, d_model). memory: (B, S, d_model).
-    mask: for the self-attention, broadcastable to (B, H, T, T).
-    memory_mask: for the cross-attention, broadcastable to (B, H, T, S).
+    mask: for the self-attention, causal, (1, 1, T, T).
+    memory_mask: for the cross-attention, (B or 1, 1, 1, S).
     weights: those of the encoder, and in each layer also
         "layers.i.cross_attention." + the names of multi_head_attention
         "layers.i.cross_attention_residual." + the names of sublayer

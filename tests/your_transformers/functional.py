@@ -16,10 +16,10 @@ def project(x, weights, name, num_heads):
     return torch.einsum("btc,hdc->bhtd", x, matrix) + bias
 
 
-def multi_head_attention(query, key, value, mask, weights, num_heads):
+def multi_head_attention(query, memory, mask, weights, num_heads):
     q = project(query, weights, "q", num_heads)
-    k = project(key, weights, "k", num_heads)
-    v = project(value, weights, "v", num_heads)
+    k = project(memory, weights, "k", num_heads)
+    v = project(memory, weights, "v", num_heads)
     return merge(attention(q, k, v, mask), weights)
 
 
@@ -69,7 +69,7 @@ def encoder(x, mask, weights, num_heads):
         own, feed = part(layer, "self_attention"), part(layer, "feed_forward")
 
         def attend(x, w=own):
-            return multi_head_attention(x, x, x, mask, w, num_heads)
+            return multi_head_attention(x, x, mask, w, num_heads)
 
         def forward(x, w=feed):
             return feed_forward(x, w)
@@ -94,7 +94,7 @@ def decoder(x, memory, mask, memory_mask, weights, num_heads, kept=None):
             return merge(attention(q, k, v, mask), w)
 
         def read(x, w=cross):
-            return multi_head_attention(x, memory, memory, memory_mask, w, num_heads)
+            return multi_head_attention(x, memory, memory_mask, w, num_heads)
 
         x = sublayer(x, attend, part(layer, "self_attention_residual"))
         x = sublayer(x, read, part(layer, "cross_attention_residual"))

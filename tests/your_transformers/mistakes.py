@@ -12,8 +12,8 @@ VARIANCE = "x = x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt()"
 FINAL = "return norm(x, weights)\n\n\ndef decoder"
 TAKEN = """weights = part(named(model), "encoder")"""
 LAST = "return norm(x, weights)\n\n\nclass Bag"
-READ = "return multi_head_attention(x, memory, memory, memory_mask, w, num_heads)"
-ATTEND = "return multi_head_attention(x, x, x, mask, w, num_heads)"
+READ = "return multi_head_attention(x, memory, memory_mask, w, num_heads)"
+ATTEND = "return multi_head_attention(x, x, mask, w, num_heads)"
 LOOP = 'while layer := part(weights, f"layers.{i}"):'
 
 # By piece, then by mistake.
@@ -57,19 +57,19 @@ MISTAKES = {
             "Is each matrix used where its name says",
         ),
         "keys as values": (
-            'v = project(value, weights, "v", num_heads)',
-            'v = project(value, weights, "k", num_heads)',
+            'v = project(memory, weights, "v", num_heads)',
+            'v = project(memory, weights, "k", num_heads)',
             "Is each matrix used where its name says",
         ),
         "no mask": (
             "return merge(attention(q, k, v, mask), weights)",
             "return merge(attention(q, k, v, torch.tensor(True)), weights)",
-            "The mask has an axis for the heads.",
+            "Along which axes may it differ?",
         ),
         "one mask for all": (
             "return merge(attention(q, k, v, mask), weights)",
             "return merge(attention(q, k, v, mask[:1, :1]), weights)",
-            "The mask has an axis for the heads.",
+            "Along which axes may it differ?",
         ),
     },
     "padding_mask": {
@@ -199,16 +199,14 @@ MISTAKES = {
             "return merge(attention(q, k, v, torch.tensor(True)), w)",
             "the axes of target and target?",
         ),
-        "values from x": (
+        "self-attention again": (
             READ,
-            READ.replace(
-                "x, memory, memory", "x, memory, x.mean(1, keepdim=True) + 0 * memory"
-            ),
+            READ.replace("memory, memory_mask", "x, torch.tensor(True)"),
             "which of them reads the memory",
         ),
         "normalised memory": (
             READ,
-            f'memory_ = norm(memory, part(layer, "cross_attention_residual"))\n            {READ.replace("memory, memory,", "memory_, memory_,")}',
+            f'memory_ = norm(memory, part(layer, "cross_attention_residual"))\n            {READ.replace("x, memory,", "x, memory_,")}',
             "is the memory normalised again?",
         ),
         "no residual in the last sublayer": (

@@ -37,9 +37,10 @@ def turn(*tensors):
     return [each.transpose(0, 1) for each in tensors]
 
 
-def multi_head_attention(query, key, value, mask, weights, num_heads):
+def multi_head_attention(query, memory, mask, weights, num_heads):
     layer = fused(weights, num_heads, query)
-    return torch_attention(layer, *turn(query, key, value), mask).transpose(0, 1)
+    query, memory = turn(query, memory)
+    return torch_attention(layer, query, memory, memory, mask).transpose(0, 1)
 
 
 def padding_mask(tokens, pad_id):

@@ -180,17 +180,16 @@ ATTENTION = Build(
 # -- Many heads ------------------------------------------------------------------------
 
 
-def many_heads(query, key, value, mask, weights, num_heads):
+def many_heads(query, memory, mask, weights, num_heads):
     layer = MultiHeadAttention(query.size(-1), num_heads)
-    return functional_call(layer, weights, (query, key, value, mask))
+    return functional_call(layer, weights, (query, memory, memory, mask))
 
 
 def heads(batch, length, keys, d_model, num_heads, mask=None):
     mask = open_mask(1, 1, length, keys) if mask is None else mask
     return {
         "query": numbers(batch, length, d_model),
-        "key": numbers(batch, keys, d_model, seed=1),
-        "value": numbers(batch, keys, d_model, seed=2),
+        "memory": numbers(batch, keys, d_model, seed=1),
         "mask": mask,
         "weights": drawn(MultiHeadAttention(d_model, num_heads), seed=1),
         "num_heads": num_heads,
@@ -201,7 +200,7 @@ HEADS = Build(
     name="multi_head_attention",
     title="many heads",
     task="",
-    call="multi_head_attention(query, key, value, mask, weights, num_heads)",
+    call="multi_head_attention(query, memory, mask, weights, num_heads)",
     returns={"attended": "B T d_model"},
     example=heads(2, 5, 4, 6, 3, half_mask(2, 1, 5, 4)),
     ideas=[
@@ -220,12 +219,12 @@ HEADS = Build(
         ),
         Idea(
             "mask",
-            "All heads respect the mask, of every shape that broadcasts.",
-            "The mask has an axis for the heads. Of which size may it be?",
+            "All heads respect the mask of each sentence and of each query.",
+            "The mask is the same for all heads. Along which axes may it differ?",
             [
                 heads(1, 1, 2, 2, 2, torch.tensor([[[[True, False]]]])),
                 heads(2, 3, 2, 4, 2, half_mask(2, 1, 1, 2)),
-                heads(1, 2, 3, 4, 2, half_mask(1, 2, 2, 3)),
+                heads(1, 2, 3, 4, 2, half_mask(1, 1, 2, 3)),
             ],
         ),
     ],
