@@ -1,8 +1,8 @@
 """Write the course: notebooks for students and teachers, nbgrader's source, the plans.
 
 ``python scripts/course.py`` writes ``_build/course`` and one archive of it. Everything
-about an exercise comes from ``transformer_lib/exercises``, and both plans from
-``book/teaching.md``; the other texts are in ``course``.
+about an exercise comes from ``transformer_lib/exercises``, both plans from
+``book/teaching.md``, the slides from the built pages; other texts are in ``course``.
 """
 
 import ast
@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import dedent, fill
 
 import nbformat
+import slides
 import torch
 import write_exercises
 from bundle import NAME, add, files
@@ -440,6 +441,7 @@ def pack(folder: Path, archive: Path) -> None:
 if __name__ == "__main__":
     folder = ROOT / "_build" / "course"
     write(folder)
+    slides.write(folder, ROOT / "_build" / "html" / "book")
     target = ROOT / "_build" / f"{NAME}-course.zip"
     pack(folder, target)
     print(f"The course is in {folder}, and the archive is {target}")
