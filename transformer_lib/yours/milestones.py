@@ -247,8 +247,8 @@ def remembers(adapters: ModuleType) -> Report:
             says += " Check `greedy_cached`."
             return failed("cache", f"{number} of 100 captions, then one differs.", says)
     if says := twice(adapters):
-        says += f" Therefore it cannot be faster: {times} Check `greedy_cached`."
-        return failed("cache", "the same 100 translations, but nothing is kept.", says)
+        says += f" Check `greedy_cached`. The times: {times}"
+        return failed("cache", "the same 100 translations, without a cache.", says)
     headline = "your cache forgets nothing."
     return Report("cache", True, headline, f"The same 100 translations. {times}")
 

@@ -780,8 +780,8 @@ def once(run: Callable, case: dict) -> None:
     with Positions(WRITER.d_ff) as positions:
         run.call(case)
     if positions.count > length + 2 * steps:
-        says = f"A source of {length} tokens and {steps} steps need {length + steps} "
-        says += "positions in the feed-forward networks, and yours read "
+        says = f"For {length} tokens of the source and {steps} steps, the feed-forward "
+        says += f"networks must read {length + steps} positions, and yours read "
         says += f"{positions.count}. Does a token enter the decoder twice, or does the "
         raise Fault(says + "encoder run again?", case)
 
