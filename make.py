@@ -105,7 +105,7 @@ def bundle():
 
 def course():
     """Write the course for students and teachers, and its archive."""
-    ready()
+    book()
     run("scripts/course.py")
 
 

@@ -1,8 +1,8 @@
 """Write the course: notebooks for students and teachers, nbgrader's source, the plans.
 
 ``python scripts/course.py`` writes ``_build/course`` and one archive of it. Everything
-about an exercise comes from ``transformer_lib/exercises``, and both plans from
-``book/teaching.md``; the other texts are in ``course``.
+about an exercise comes from ``transformer_lib/exercises``, both plans from
+``book/teaching.md``, the slides from the built pages; other texts are in ``course``.
 """
 
 import ast
@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import dedent, fill
 
 import nbformat
+import slides
 import torch
 import write_exercises
 from bundle import NAME, add, files
@@ -413,10 +414,8 @@ def chapters_of_book() -> dict[str, tuple[str, str, bool]]:
 def write(folder: Path) -> None:
     """Write the whole course into a folder."""
     shutil.rmtree(folder, ignore_errors=True)
-    ours = shutil.ignore_patterns("__pycache__", ".*", "your_transformer")
-    shutil.copytree(ROOT / "course", folder, ignore=ours)
-    if (mine := ROOT / "course" / "your_transformer").is_dir():
-        shutil.copytree(mine, folder / "student" / mine.name, ignore=ours)
+    left_out = shutil.ignore_patterns("__pycache__", ".*", "progress.*")
+    shutil.copytree(ROOT / "course", folder, ignore=left_out)
     chapters = chapters_of_book()
     titles = {path: title for title, path, _ in chapters.values()}
     for path, _, exercises in write_exercises.notebooks():
@@ -442,6 +441,7 @@ def pack(folder: Path, archive: Path) -> None:
 if __name__ == "__main__":
     folder = ROOT / "_build" / "course"
     write(folder)
+    slides.write(folder, ROOT / "_build" / "html" / "book")
     target = ROOT / "_build" / f"{NAME}-course.zip"
     pack(folder, target)
     print(f"The course is in {folder}, and the archive is {target}")

@@ -51,6 +51,15 @@ PACKAGES = {
         "@fontsource-variable/source-serif-4@5.3.1",
         {"LICENSE": "LICENSE", "source-serif.css": source_serif},
     ),
+    "course/vendor/reveal": (
+        "reveal.js@6.0.2",
+        {
+            "LICENSE": "LICENSE",
+            "reveal.js": "dist/reveal.js",
+            "reveal.css": "dist/reveal.css",
+            "notes.js": "dist/plugin/notes.js",
+        },
+    ),
     "tests/vendor/axe-core": (
         "axe-core@4.14.1",
         {
@@ -71,7 +80,7 @@ def refresh(folder: Path, package: str, files: dict) -> None:
         with tarfile.open(archive) as packed:
             packed.extractall(scratch, filter="data")
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+        folder.mkdir(parents=True)
         contents = Path(scratch) / "package"
         for here, source in files.items():
             if callable(source):

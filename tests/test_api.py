@@ -28,6 +28,7 @@ import code_links
 def public_modules():
     found = pkgutil.walk_packages(transformer_lib.__path__, "transformer_lib.")
     hidden = {f"transformer_lib.exercises.{chapter}" for chapter in exercises()}
+    hidden.add("transformer_lib.yours.pieces")  # exercises too
     return [name for _, name, _ in found if "._" not in name and name not in hidden]
 
 

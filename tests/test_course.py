@@ -181,6 +181,15 @@ def test_the_plans_are_those_of_the_teaching_page(made):
     assert "Assignments: none" not in text
 
 
+def test_a_student_gets_your_transformer_and_two_dialogues_for_the_assistant(made):
+    handed_out = made / "your_transformer"
+    names = {path.name for path in handed_out.iterdir()}
+    assert names == {"AGENTS.md", "README.md", "adapters.py", "check.py"}
+    rules = (handed_out / "AGENTS.md").read_text("utf-8")
+    assert rules.count("## Example") == 2
+    assert "You may not:" in rules
+
+
 def test_the_archive_is_the_same_each_time(tmp_path):
     for name in ("one", "two"):
         course.write(tmp_path / name)

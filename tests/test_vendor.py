@@ -16,7 +16,9 @@ def test_what_others_wrote_is_as_it_was_fetched(folder):
     assert vendor.faults(ROOT / folder) == []
 
 
-@pytest.mark.parametrize("folder", ["book/_static/vendor", "tests/vendor"])
+@pytest.mark.parametrize(
+    "folder", ["book/_static/vendor", "course/vendor", "tests/vendor"]
+)
 def test_every_package_has_a_licence_and_a_line_in_the_table(folder):
     table = (ROOT / folder / "README.md").read_text(encoding="utf-8")
     kept = {path.name for path in (ROOT / folder).iterdir() if path.is_dir()}

@@ -42,6 +42,7 @@ PLAIN = {
     "must match the size of tensor": "Two shapes do not fit together: write them below "
     "each other, aligned on the right. An axis of length 1 fits any.",
 }
+NOT_THEIRS = {__file__, limits.__file__}  # files whose lines no traceback shows
 
 
 class Run:
@@ -146,7 +147,7 @@ def own_lines(error: BaseException) -> str:
     lines = [
         f"line {frame.lineno}, in {frame.name}\n    {frame.line}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename not in (__file__, limits.__file__)
+        if frame.filename not in NOT_THEIRS
         and not frame.filename.startswith(limits.LIBRARIES)
     ]
     return "\n".join(lines[-6:])

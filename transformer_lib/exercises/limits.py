@@ -44,7 +44,23 @@ def call(answer: Callable, arguments: list, printed: Printed) -> object:
         MemoryError: If it asks for more than ``MEMORY``.
         Exception: Whatever the answer raises.
     """
-    end = time.monotonic() + SECONDS
+    redirect = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
+    with redirect[0], redirect[1], less_memory():
+        try:
+            return in_time(SECONDS, answer, *arguments)
+        except RuntimeError as error:
+            if "tried to allocate" in str(error):  # how torch says it
+                raise MemoryError from error
+            raise
+
+
+def in_time(seconds: float, function: Callable, *arguments: object) -> object:
+    """Call a function, and stop it if it runs longer.
+
+    Raises:
+        TooLong: If it does.
+    """
+    end = time.monotonic() + seconds
     before = sys.gettrace()
 
     def watch(frame, event, argument):
@@ -61,15 +77,10 @@ def call(answer: Callable, arguments: list, printed: Printed) -> object:
         if time.monotonic() > end and not ours:
             raise TooLong
 
-    redirect = contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed)
-    with redirect[0], redirect[1], less_memory(), alarm(insist) as repeat:
+    with alarm(insist) as repeat:
         sys.settrace(watch)
         try:
-            return answer(*arguments)
-        except RuntimeError as error:
-            if "tried to allocate" in str(error):  # how torch says it
-                raise MemoryError from error
-            raise
+            return function(*arguments)
         finally:
             sys.settrace(before)
 

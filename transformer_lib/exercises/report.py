@@ -104,6 +104,11 @@ def shown(value: object) -> str:
 
 def written(name: str, value: object) -> str:
     """Write an argument: in full if it is small, otherwise its shape."""
+    if isinstance(value, dict):  # of weights
+        if sum(each.numel() for each in value.values()) > 40:
+            return f"{name}: {len(value)} tensors"
+        parts = [written(repr(key), each) for key, each in value.items()]
+        return "\n    ".join([f"{name}:", *parts])
     if not isinstance(value, Tensor):
         return f"{name} = {value!r}"
     if value.numel() <= 16:
