@@ -50,6 +50,8 @@ def check_piece(piece: Piece, adapters: ModuleType) -> Report:
         return Report(name, False, "not found.", f"adapters.py has no function {name}.")
     with float64():
         found = climb(piece.build, piece.answer(adapters))
+    if found.fault:
+        checking.failures[name, found.first] += 1
     if found.fault and found.fault.says.startswith("It raises NotImplementedError"):
         return Report(name, None, "not written yet.", trace=found.fault.trace)
     return checking.report_of(piece.build, found)
@@ -62,7 +64,8 @@ class Progress:
         folder: The student's. A damaged record counts as an empty one.
 
     Attributes:
-        failures: Failed checks by name; they decide how many hints appear.
+        failures: For each piece, how often each of its tests was the first to fail;
+            this decides how many hints appear.
         passed: For each milestone that was reached, a digest of the code that did.
     """
 
@@ -70,7 +73,10 @@ class Progress:
         self.path = folder / RECORD
         try:
             kept = json.loads(self.path.read_text("utf-8"))
-            failures = {name: int(n) for name, n in kept["failures"].items()}
+            failures = {
+                name: {test: int(n) for test, n in tests.items()}
+                for name, tests in kept["failures"].items()
+            }
             passed = {name: str(digest) for name, digest in kept["passed"].items()}
         except (OSError, ValueError, TypeError, LookupError, AttributeError):
             failures, passed = {}, {}
@@ -81,7 +87,6 @@ class Progress:
     def keep(self, report: Report) -> None:
         """Remember the result of a check."""
         if report.passed is False:
-            self.failures[report.name] = self.failures.get(report.name, 0) + 1
             self.passed.pop(report.name, None)
         if report.name in MILESTONES and report.passed:
             self.passed[report.name] = self.digest
@@ -110,8 +115,13 @@ def check_step(name: str, folder: Path) -> Report:
     if name in MILESTONES:
         report = milestone(name, adapters)
     else:
-        checking.failures[name] = progress.failures.get(name, 0)
+        earlier = progress.failures.get(name, {})
+        checking.failures.clear()
+        checking.failures.update({(name, test): n for test, n in earlier.items()})
         report = check_piece(BY_NAME[name], adapters)
+        progress.failures[name] = {
+            test: n for (_, test), n in checking.failures.items()
+        }
     progress.keep(report)
     return report
 
