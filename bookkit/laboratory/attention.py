@@ -30,6 +30,7 @@ def attention_panel() -> Panel:
     return Panel(
         "Attention laboratory",
         attend,
+        move={"temperature": 0.1},
         sentence=write("Words", "the cat reads a red book"),
         width=slide("d_model", WIDTHS, 16),
         heads=slide("heads", HEADS, 2),

@@ -51,6 +51,7 @@ def decoding_panel(translators: Mapping[str, Translator]) -> Panel:
     return Panel(
         "Decoding laboratory",
         run,
+        move={"sentence": "The king has lost his crown.", "beam": 8},
         sentence=write("English", "A dog runs on the beach."),
         model=choose("model", names, names[0]),
         beam=slide("beam", [1, 2, 3, 4, 6, 8], 3),

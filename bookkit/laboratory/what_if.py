@@ -40,12 +40,13 @@ def what_if_panel(translator: Translator) -> Panel:
             startled = surprise(translator, sentence, whole)
         rows = [["as trained", whole, f"{calm:.2f}"]]
         rows += [["altered", then, f"{startled:.2f}"]]
-        columns = ["model", "translation", "surprise at the first, nats a token"]
+        columns = ["model", "translation", "surprise at the first, nats per token"]
         return Table(columns, rows), changes(whole, then)
 
     return Panel(
         "What if?",
         run,
+        move={"part": "decoder.layers.1.cross_attention"},
         sentence=write("English", "the cat reads a red book"),
         part=choose("part", list(parts(translator.model)), "src_positions"),
         head=choose("head, of an attention", heads, ALL),

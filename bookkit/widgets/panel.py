@@ -5,7 +5,7 @@ been run show how it starts.
 """
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import count
@@ -22,9 +22,7 @@ from bookkit.widgets.control import KIT, STYLE, Control, read
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 PANEL_STYLE = STYLE + read("panel.css")
-HINT = (
-    "As it starts. Open this notebook in JupyterLab and run it: then it can be moved."
-)
+HINT = "This is how the panel starts. To move it, run this notebook in JupyterLab."
 STILL_HINT = (
     "The page computes this control. In JupyterLab the cell above runs the real code."
 )
@@ -123,6 +121,8 @@ class Panel:
             and the last good result stays, dimmed.
         still: What a page shows instead of the first result: a control that the page
             computes.
+        move: Name of an argument to a new value. A page also shows, in a fold, the
+            words, pictures and tables that ``run`` returns after this move.
         **inputs: Name of the argument to ``slide``, ``choose``, ``tick``, ``write`` or
             ``press``; the last hands nothing to ``run``.
 
@@ -142,6 +142,7 @@ class Panel:
         run: Callable,
         *,
         still: Control | None = None,
+        move: Mapping[str, Any] | None = None,
         **inputs: Input,
     ) -> None:
         for name, made in inputs.items():
@@ -151,6 +152,7 @@ class Panel:
                     f"got {type(made).__name__}"
                 )
         self.title, self.run, self.still = title, run, still
+        self.move = move or {}
         self._inputs = inputs
         self._live = _Live(
             title=title,
@@ -208,11 +210,7 @@ class Panel:
     def _repr_html_(self) -> str:
         if self.still is not None:
             return f"{self.still._repr_html_()}<p>{STILL_HINT}</p>"
-        values = self.values
-        rows = "".join(
-            f"<li>{escape(self._inputs[name].label)} <b>{escape(str(value))}</b></li>"
-            for name, value in values.items()
-        )
+        rows = self._rows(self.values)
         return (
             f'<section class="control c-still tex2jax_ignore" '
             f'aria-label="{escape(self.title)}">'
@@ -221,7 +219,29 @@ class Panel:
             f'<p class="{"c-wrong" if self.wrong else "c-says"}">'
             f"{escape(self.wrong or self.words)}</p>"
             f'<div class="c-shown{" c-old" if self.wrong else ""}">{self.html}</div>'
+            f"{self._after_move()}"
             f'<p class="c-hint">{HINT}</p></section>'
+        )
+
+    def _rows(self, values: Mapping[str, Any]) -> str:
+        """Write what some inputs say, each as an item of a list."""
+        return "".join(
+            f"<li>{escape(self._inputs[name].label)} <b>{escape(str(value))}</b></li>"
+            for name, value in values.items()
+        )
+
+    def _after_move(self) -> str:
+        """Write what the recorded move changes and what it shows, in a fold."""
+        if not self.move:
+            return ""
+        *shown, words = _parts(self.run(**self.values | self.move))
+        light = [each for each in shown if isinstance(each, (Axes, Figure, Table))]
+        html = "".join(as_html(each, words) for each in light)
+        return (
+            '<details><summary>What one move does</summary>'
+            f'<ul class="c-row">{self._rows(self.move)}</ul>'
+            f'<p class="c-says">{escape(words)}</p><div class="c-shown">'
+            f"{html}</div></details>"
         )
 
     def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict, dict]:
