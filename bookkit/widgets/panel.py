@@ -238,7 +238,7 @@ class Panel:
         light = [each for each in shown if isinstance(each, (Axes, Figure, Table))]
         html = "".join(as_html(each, words) for each in light)
         return (
-            '<details><summary>What one move does</summary>'
+            "<details><summary>What one move does</summary>"
             f'<ul class="c-row">{self._rows(self.move)}</ul>'
             f'<p class="c-says">{escape(words)}</p><div class="c-shown">'
             f"{html}</div></details>"
