@@ -1,1 +1,1 @@
-"""How the book shows the library: listings, figures, controls and panels."""
+"""What shows the library in the book: listings, figures, controls and panels."""

@@ -1,4 +1,4 @@
-"""Attention over the reader's own words, with everything in reach."""
+"""Attention over the reader's own words, with all its choices."""
 
 import torch
 from matplotlib.axes import Axes

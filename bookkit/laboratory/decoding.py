@@ -1,4 +1,4 @@
-"""Decoding: the same model, asked in other ways."""
+"""Decoding: the same model, decoded in different ways."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Training, with the reader at the controls: start, stop, go on, compare."""
+"""Training, with the reader at the controls: start, stop, continue, compare."""
 
 import csv
 import threading
