@@ -1,1 +1,1 @@
-"""What shows the library in the book: listings, figures, controls and panels."""
+"""The listings, figures, controls and panels with which the book shows the library."""

@@ -18,10 +18,10 @@ ALL = "all"
 
 
 def decoding_panel(translators: Mapping[str, Translator]) -> Panel:
-    """Let the reader choose how a trained model is asked.
+    """Let the reader choose how a trained model decodes.
 
     Args:
-        translators: By the name that the reader chooses from.
+        translators: Maps the names to choose from to translators.
     """
 
     def run(
@@ -96,7 +96,7 @@ def search(
 
 
 def draw(translator: Translator, src: Tensor, seed: int, **chances) -> list[str]:
-    """Draw some translations by chance."""
+    """Sample some translations."""
     generator = torch.Generator().manual_seed(seed)
     several = src.expand(SAMPLES, -1)
     tokenizer = translator.tokenizer

@@ -1,7 +1,7 @@
-"""Panels: inputs that run real code in a notebook, and show what it gives.
+"""Panels: inputs that run real code in a notebook, and show its result.
 
-A panel is live where a kernel answers. A built page, paper, and a notebook that has not
-been run show how it starts.
+A panel is live if a kernel answers. A built page, paper, and a notebook that has not
+been run show how it starts and what one move does.
 """
 
 import io
@@ -31,13 +31,13 @@ _numbers = count()  # of figures: no two on a page have the same names inside
 
 @dataclass(frozen=True)
 class Input:
-    """What the reader moves. ``slide`` and the other functions here make it.
+    """An input of a panel. ``slide`` and the other functions here make one.
 
     Args:
-        kind: How it is drawn: the name of the function that made it.
-        label: Its name, which is read aloud.
-        value: What it begins with; of ``press``, the function to call.
-        choices: What can be chosen.
+        kind: The name of the function that made it, which says how it is drawn.
+        label: Its name, which screen readers read aloud.
+        value: Its first value; for ``press``, the function to call.
+        choices: The values to choose from.
     """
 
     kind: str
@@ -56,8 +56,8 @@ def slide(label: str, choices: Sequence, value: Any) -> Input:
 
     Args:
         label: Its name.
-        choices: The values; each shows as ``str`` writes it.
-        value: Where it begins.
+        choices: The values, shown as ``str`` writes them.
+        value: The first value.
 
     Raises:
         ValueError: If ``value`` is none of ``choices``.
@@ -71,12 +71,12 @@ def choose(label: str, choices: Sequence, value: Any) -> Input:
 
 
 def tick(label: str, value: bool = False) -> Input:
-    """Make a box to tick."""
+    """Make a tick box."""
     return Input("tick", label, value)
 
 
 def write(label: str, value: str = "") -> Input:
-    """Make a line to type in."""
+    """Make a text field."""
     return Input("write", label, value)
 
 
@@ -86,7 +86,7 @@ def press(label: str, action: Callable) -> Input:
     Args:
         label: Its name.
         action: Called when it is pressed, with the values of the other inputs; returns
-            what ``run`` does.
+            the same kinds of results as ``run``.
     """
     return Input("press", label, action)
 
@@ -103,7 +103,7 @@ class _Live(anywidget.AnyWidget):
 
 
 class Panel:
-    """Let the reader move the arguments of a function, and show what it returns.
+    """Let the reader change the arguments of a function, and show what it returns.
 
         def share(power, shifted):
             weights = torch.tensor([1.0, 2.0, 3.0]) ** power + shifted
@@ -112,28 +112,28 @@ class Panel:
         Panel("Powers", share, power=slide("power", [1, 2], 1), shifted=tick("shift"))
 
     Args:
-        title: The name that is read aloud.
-        run: Called with the values of the inputs, by name, whenever one has changed. It
-            returns words that say what came out, or a tuple of what to show and, last,
-            the words. Axes and figures become pictures, described by their label or
-            the words; what has ``_repr_html_``, as a listing or a control, shows
-            itself; anything else is shown as text. What it raises becomes a sentence,
+        title: The name, which screen readers read aloud.
+        run: Called with the values of the inputs, by name, whenever one changes. It
+            returns words that describe the result, or a tuple of things to show that
+            ends with the words. Axes and figures become pictures, described by their
+            label or the words; an object with ``_repr_html_``, such as a listing, shows
+            itself; anything else is shown as text. An exception becomes a sentence,
             and the last good result stays, dimmed.
         still: What a page shows instead of the first result: a control that the page
             computes.
         move: Name of an argument to a new value. A page also shows, in a fold, the
             words, pictures and tables that ``run`` returns after this move.
         **inputs: Name of the argument to ``slide``, ``choose``, ``tick``, ``write`` or
-            ``press``; the last hands nothing to ``run``.
+            ``press``; a button passes nothing to ``run``.
 
     Attributes:
-        values: What the inputs say now.
-        words: What came out last, errors aside.
-        wrong: The error in a sentence, or nothing.
-        html: What is shown with the words.
+        values: The current values of the inputs.
+        words: The words of the last good result.
+        wrong: The error as a sentence, or nothing.
+        html: The HTML shown with the words.
 
     Raises:
-        TypeError: If an input is none.
+        TypeError: If an input was not made by one of these functions.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Panel:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Look up what the page sent, the number of a choice for the choice."""
+        """Look up the values that the page sent; it sends the index of a choice."""
         return {
             name: self._inputs[name].choices[value]
             if self._inputs[name].choices
@@ -182,11 +182,11 @@ class Panel:
         }
 
     def answer(self, call: Callable) -> None:
-        """Call, and show what it returns, or what it raises as a sentence.
+        """Call a function, and show its result, or its exception as a sentence.
 
         Args:
-            call: As ``run``. From another thread, too: that is how long work shows how
-                far it is.
+            call: A function such as ``run``. Another thread may call this method, to
+                show the progress of long work.
         """
         try:
             *shown, words = _parts(call(**self.values))
@@ -256,8 +256,8 @@ class Table:
     """Rows of text for a panel to show.
 
     Args:
-        columns: What stands at the head of each column.
-        rows: Each with a text for each column; the first is the row's name.
+        columns: The heading of each column.
+        rows: A text for each column; the first is the row's name.
     """
 
     columns: Sequence[str]
@@ -278,11 +278,11 @@ class Table:
 
 
 def as_html(shown: Any, words: str) -> str:
-    """Write what a run showed as HTML.
+    """Write a result as HTML.
 
     Args:
-        shown: A figure or its axes, what shows itself as HTML, or anything else.
-        words: What describes a figure without a label.
+        shown: A figure or its axes, an object that shows itself, or anything else.
+        words: The description of a figure without a label.
     """
     if isinstance(shown, Axes):
         shown = shown.figure
