@@ -84,8 +84,8 @@ def altered(
     Args:
         model: A model with pre-norm layers.
         part: One of ``parts``. For positions and layers, the factor multiplies what
-            they add; for an attention, the results of its heads; for residuals, the input
-            that bypasses each sublayer.
+            they add; for an attention, the results of its heads; for residuals, the
+            input that bypasses each sublayer.
         factor: The factor; 1 changes nothing.
         head: The only head of an attention to alter; None alters all of them.
 
