@@ -1,1 +1,1 @@
-"""How the book shows the library: listings, figures, controls and panels."""
+"""The listings, figures, controls and panels with which the book shows the library."""

@@ -1,4 +1,4 @@
-"""Several processes on one computer, to try out what they say to each other."""
+"""Several processes on one computer, to try out how they exchange tensors."""
 
 import contextlib
 import inspect

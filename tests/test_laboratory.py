@@ -374,7 +374,7 @@ def test_a_cold_draw_is_the_beams_choice_and_the_tree_is_there(grammar):
 def test_a_mask_counts_what_may_attend():
     assert masks("a b PAD", causal=True, padding=True)[-1].startswith("5 of 9 pairs")
     words = masks("PAD a", causal=True, padding=True)[-1]
-    assert words == "1 of 4 pairs may attend. 1 rows see nothing at all."
+    assert words == "1 of 4 pairs may attend. 1 of 2 rows may attend to nothing."
     assert masks_panel().words
 
 

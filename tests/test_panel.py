@@ -185,6 +185,16 @@ def test_a_page_gets_the_still_form_and_a_notebook_the_view_too():
     assert "JupyterLab" in still.select_one(".c-hint").text
 
 
+def test_the_still_form_shows_one_move_in_a_fold():
+    panel = growing(move={"size": 8, "name": "<moved>"})
+    fold = BeautifulSoup(panel._repr_html_(), "html.parser").details
+    assert [row.text for row in fold.select("li")] == ["size 8", "name <moved>"]
+    assert fold.select_one(".c-says").text == "<moved>: 7"
+    assert len(fold.select("svg")) == 1
+    assert panel.words == "last: 3"
+    assert "<details" not in growing()._repr_html_()
+
+
 def test_the_still_form_may_be_a_control_of_the_page():
     html = growing(still=softmax_control(["a"], [1.0]))._repr_html_()
     page = BeautifulSoup(html, "html.parser")

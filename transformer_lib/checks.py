@@ -1,4 +1,4 @@
-"""Refuse bad arguments, by the name the caller knows them by.
+"""Refuse bad arguments, and name them as the caller does.
 
 Each function takes them as keyword arguments: ``require_positive(d_model=d_model)``.
 """

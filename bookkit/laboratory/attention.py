@@ -1,4 +1,4 @@
-"""Attention over the reader's own words, with everything in reach."""
+"""Attention over the reader's own words, with all its choices."""
 
 import torch
 from matplotlib.axes import Axes
@@ -30,6 +30,7 @@ def attention_panel() -> Panel:
     return Panel(
         "Attention laboratory",
         attend,
+        move={"temperature": 0.1},
         sentence=write("Words", "the cat reads a red book"),
         width=slide("d_model", WIDTHS, 16),
         heads=slide("heads", HEADS, 2),
@@ -55,17 +56,17 @@ def attend(
         sentence: Up to ten words; the same word has the same vector.
         width: The layer's ``d_model``.
         heads: Its number of heads.
-        head: Which of them to show, from 0.
-        temperature: What the scores are divided by, besides the root of d_k.
+        head: The head to show, from 0.
+        temperature: The scores are divided by it and by the root of d_k.
         mask: One of ``MASKS``.
-        seed: Where the random numbers begin.
+        seed: The seed of the random numbers.
 
     Returns:
         The scores, the weights, the listing of the call, and the weights in words.
 
     Raises:
-        ValueError: If there are no words or too many, the layer cannot have these
-            heads, or not the one that is to be shown.
+        ValueError: If there are no words or too many, or the layer cannot have these
+            heads or lacks the one to show.
     """
     words = sentence.split()
     if not 1 <= len(words) <= MOST_WORDS:
@@ -117,7 +118,7 @@ def mask_over(size: int, name: str) -> Tensor | None:
 
 
 def said(words: list[str], weights: Tensor) -> str:
-    """Say where the last word looks, and how sharply all of them do."""
+    """Say what the last word attends to most, and how sharp the weights are."""
     most, where = weights[-1].max(dim=0)
     if not most:
         return f"“{words[-1]}” may look at nothing: all its weights are 0, none is nan."

@@ -1,4 +1,4 @@
-"""Decoding: the same model, asked in other ways."""
+"""Decoding: the same model, decoded in different ways."""
 
 from collections.abc import Mapping
 
@@ -18,10 +18,10 @@ ALL = "all"
 
 
 def decoding_panel(translators: Mapping[str, Translator]) -> Panel:
-    """Let the reader choose how a trained model is asked.
+    """Let the reader choose how a trained model decodes.
 
     Args:
-        translators: By the name that the reader chooses from.
+        translators: Maps the names to choose from to translators.
     """
 
     def run(
@@ -51,6 +51,7 @@ def decoding_panel(translators: Mapping[str, Translator]) -> Panel:
     return Panel(
         "Decoding laboratory",
         run,
+        move={"sentence": "The king has lost his crown.", "beam": 8},
         sentence=write("English", "A dog runs on the beach."),
         model=choose("model", names, names[0]),
         beam=slide("beam", [1, 2, 3, 4, 6, 8], 3),
@@ -95,7 +96,7 @@ def search(
 
 
 def draw(translator: Translator, src: Tensor, seed: int, **chances) -> list[str]:
-    """Draw some translations by chance."""
+    """Sample some translations."""
     generator = torch.Generator().manual_seed(seed)
     several = src.expand(SAMPLES, -1)
     tokenizer = translator.tokenizer

@@ -17,6 +17,7 @@ def positions_panel() -> Panel:
     return Panel(
         "Positions",
         positions,
+        move={"here": 4},
         length=slide("positions", [8, 16, 32, 64, 128], 32),
         width=slide("d_model", [4, 8, 15, 16, 32, 64], 32),
         layout=choose("layout", ["interleaved", "concatenated"], "interleaved"),
@@ -65,6 +66,7 @@ def masks_panel() -> Panel:
     return Panel(
         "Masks",
         masks,
+        move={"sentence": "PAD PAD BOS die Katze liest"},
         sentence=write("Tokens", "BOS die Katze liest PAD PAD"),
         causal=tick("causal", True),
         padding=tick("padding", True),
@@ -95,8 +97,8 @@ def masks(sentence: str, causal: bool, padding: bool) -> tuple[Axes, str]:
     return plot_mask(mask, tokens, tokens, ax), (
         f"{int(mask.sum())} of {size**2} pairs may attend. "
         + (
-            f"{blind} rows see nothing at all."
+            f"{blind} of {size} rows may attend to nothing."
             if blind
-            else "Every row sees something."
+            else "Every row may attend to something."
         )
     )

@@ -1,4 +1,4 @@
-"""Training, with the reader at the controls: start, stop, go on, compare."""
+"""Training, with the reader at the controls: start, stop, continue, compare."""
 
 import csv
 import threading
@@ -30,15 +30,15 @@ ENGLISH, GERMAN = RUNNING[0]
 
 @dataclass(frozen=True)
 class Choices:
-    """What the reader chooses for a run.
+    """The settings of a run.
 
     Args:
         norm: ``"post-norm"`` or ``"pre-norm"``.
-        warm_up: Over how many updates the rate rises to its peak; 0 begins with it.
+        warm_up: The number of updates in which the rate rises to its peak.
         peak: The highest learning rate.
-        num_layers: Of the encoder, and of the decoder.
+        num_layers: The number of layers of each stack.
         d_model: Width of the model.
-        smoothing: Of the labels.
+        smoothing: The label smoothing.
         seed: Sets the weights and the order of the data.
     """
 
@@ -51,7 +51,7 @@ class Choices:
     seed: int = 1
 
     def rate(self, step: int) -> float:
-        """Give the learning rate of an update; the first is 1.
+        """Return the learning rate of an update; the first is update 1.
 
         It rises, stays at its peak up to update 100, and falls as 1 / sqrt(step). With
         a warm-up of 100 or more that is the paper's formula, times a factor.
@@ -61,7 +61,7 @@ class Choices:
         return self.peak * min(1.0, rising, falling)
 
     def __str__(self) -> str:
-        """Say the norm, the warm-up, what differs from the defaults, and the seed."""
+        """Name the norm, the warm-up, changed defaults, and the seed."""
         told = [self.norm, f"warm-up {self.warm_up}"]
         usual = Choices()
         for name in ("peak", "num_layers", "d_model", "smoothing"):
@@ -72,14 +72,14 @@ class Choices:
 
 @dataclass
 class Curve:
-    """What a run has come to.
+    """The measurements of a run.
 
     Args:
         choices: How it was trained.
         steps: The updates after which it was measured.
-        losses: What a validation token cost then, in nats.
-        translation: What the model made of the book's sentence then.
-        speed: Target tokens trained on in a second.
+        losses: The validation losses then, in nats per token.
+        translation: The last translation of the book's sentence.
+        speed: Target tokens per second in training.
     """
 
     choices: Choices
@@ -91,7 +91,7 @@ class Curve:
 
 @cache
 def corpus() -> tuple[Tokenizer, list, list[Batch]]:
-    """Give the tokenizer, the pairs to learn from, and the batches to measure with."""
+    """Return the tokenizer, the training pairs, and the validation batches."""
     drawn = splits(train=4000, validation=100, test=0, longer=0)
     texts = [text for pair in drawn.train for text in pair]
     tokenizer = Tokenizer.train(texts, vocab_size=1000)
@@ -106,11 +106,11 @@ class Run:
     """A model that learns the grammar, an update at a time.
 
     Args:
-        choices: How.
+        choices: The settings.
 
     Attributes:
         step: Updates made so far.
-        curve: What has been measured.
+        curve: The measurements so far.
     """
 
     def __init__(self, choices: Choices) -> None:

@@ -21,10 +21,10 @@ ALL = "all"
 
 
 def what_if_panel(translator: Translator) -> Panel:
-    """Let the reader weaken a part of a model, and see what it translates then.
+    """Let the reader change a part of a model, and see how it then translates.
 
     Args:
-        translator: Its model is of pre-norm layers. It is itself again after each run.
+        translator: Its model has pre-norm layers and is restored after each run.
     """
     heads = [ALL, *map(str, range(translator.model.config.num_heads))]
 
@@ -40,12 +40,13 @@ def what_if_panel(translator: Translator) -> Panel:
             startled = surprise(translator, sentence, whole)
         rows = [["as trained", whole, f"{calm:.2f}"]]
         rows += [["altered", then, f"{startled:.2f}"]]
-        columns = ["model", "translation", "surprise at the first, nats a token"]
+        columns = ["model", "translation", "surprise at the first, nats per token"]
         return Table(columns, rows), changes(whole, then)
 
     return Panel(
         "What if?",
         run,
+        move={"part": "decoder.layers.1.cross_attention"},
         sentence=write("English", "the cat reads a red book"),
         part=choose("part", list(parts(translator.model)), "src_positions"),
         head=choose("head, of an attention", heads, ALL),
@@ -55,7 +56,7 @@ def what_if_panel(translator: Translator) -> Panel:
 
 
 def parts(model: Transformer) -> dict[str, list[nn.Module]]:
-    """Name what can be altered, as the model names it, and list its modules."""
+    """Map the name of each part that can be altered to its modules."""
     named = dict(model.named_modules())
     found = {name: [named[name]] for name in ("src_positions", "tgt_positions")}
     for name, module in named.items():
@@ -73,20 +74,20 @@ def parts(model: Transformer) -> dict[str, list[nn.Module]]:
 def altered(
     model: Transformer, part: str, factor: float, head: int | None = None
 ) -> Iterator[None]:
-    """Multiply what a part of a model does, for a while.
+    """Multiply the output of a part of a model for a while.
 
         with altered(model, "encoder.layers.0.self_attention", 0, head=2):
             model(src, tgt)  # without that head
 
-    Afterwards the model is what it was, whatever happens.
+    Afterwards the model is restored, whatever happens.
 
     Args:
-        model: Of pre-norm layers.
-        part: One of ``parts``. Of positions and of a layer, what it adds is multiplied;
-            of an attention, what its heads hand over; of residuals, what goes past each
-            sublayer.
-        factor: By what; 1 changes nothing.
-        head: The only head of an attention to be altered; all of them without it.
+        model: A model with pre-norm layers.
+        part: One of ``parts``. For positions and layers, the factor multiplies what
+            they add; for an attention, the results of its heads; for residuals, the
+            input that bypasses each sublayer.
+        factor: The factor; 1 changes nothing.
+        head: The only head of an attention to alter; None alters all of them.
 
     Raises:
         ValueError: If there is no such part or no such head, a head is given for what
@@ -138,7 +139,7 @@ def _without_mask(
 
 
 def _scaled(factor: float, past: bool) -> Callable:
-    """Multiply what a module adds to its input, or what it lets past."""
+    """Multiply what a module adds to its input, or the input itself."""
 
     def hook(module: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
         x = inputs[0]
@@ -163,7 +164,7 @@ def translate(translator: Translator, sentence: str) -> str:
 
 
 def surprise(translator: Translator, sentence: str, german: str) -> float:
-    """Measure what a token of a translation costs the model, in nats."""
+    """Measure the loss of a translation, in nats per token."""
     encode = translator.tokenizer.encode
     return evaluate(
         translator.model, [make_batch([(encode(sentence), encode(german))])]
@@ -171,7 +172,7 @@ def surprise(translator: Translator, sentence: str, german: str) -> float:
 
 
 def changes(before: str, after: str) -> str:
-    """Say which words of a translation have changed."""
+    """Describe which words of a translation have changed."""
     old, new = before.split(), after.split()
     told = [
         f"“{' '.join(old[a:b])}” became “{' '.join(new[c:d])}”"

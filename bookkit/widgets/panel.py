@@ -1,11 +1,11 @@
-"""Panels: inputs that run real code in a notebook, and show what it gives.
+"""Panels: inputs that run real code in a notebook, and show its result.
 
-A panel is live where a kernel answers. A built page, paper, and a notebook that has not
-been run show how it starts.
+A panel is live if a kernel answers. A built page, paper, and a notebook that has not
+been run show how it starts and what one move does.
 """
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import count
@@ -22,9 +22,7 @@ from bookkit.widgets.control import KIT, STYLE, Control, read
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 PANEL_STYLE = STYLE + read("panel.css")
-HINT = (
-    "As it starts. Open this notebook in JupyterLab and run it: then it can be moved."
-)
+HINT = "This is how the panel starts. To move it, run this notebook in JupyterLab."
 STILL_HINT = (
     "The page computes this control. In JupyterLab the cell above runs the real code."
 )
@@ -33,13 +31,13 @@ _numbers = count()  # of figures: no two on a page have the same names inside
 
 @dataclass(frozen=True)
 class Input:
-    """What the reader moves. ``slide`` and the other functions here make it.
+    """An input of a panel. ``slide`` and the other functions here make one.
 
     Args:
-        kind: How it is drawn: the name of the function that made it.
-        label: Its name, which is read aloud.
-        value: What it begins with; of ``press``, the function to call.
-        choices: What can be chosen.
+        kind: The name of the function that made it, which says how it is drawn.
+        label: Its name, which screen readers read aloud.
+        value: Its first value; for ``press``, the function to call.
+        choices: The values to choose from.
     """
 
     kind: str
@@ -58,8 +56,8 @@ def slide(label: str, choices: Sequence, value: Any) -> Input:
 
     Args:
         label: Its name.
-        choices: The values; each shows as ``str`` writes it.
-        value: Where it begins.
+        choices: The values, shown as ``str`` writes them.
+        value: The first value.
 
     Raises:
         ValueError: If ``value`` is none of ``choices``.
@@ -73,12 +71,12 @@ def choose(label: str, choices: Sequence, value: Any) -> Input:
 
 
 def tick(label: str, value: bool = False) -> Input:
-    """Make a box to tick."""
+    """Make a tick box."""
     return Input("tick", label, value)
 
 
 def write(label: str, value: str = "") -> Input:
-    """Make a line to type in."""
+    """Make a text field."""
     return Input("write", label, value)
 
 
@@ -88,7 +86,7 @@ def press(label: str, action: Callable) -> Input:
     Args:
         label: Its name.
         action: Called when it is pressed, with the values of the other inputs; returns
-            what ``run`` does.
+            the same kinds of results as ``run``.
     """
     return Input("press", label, action)
 
@@ -105,7 +103,7 @@ class _Live(anywidget.AnyWidget):
 
 
 class Panel:
-    """Let the reader move the arguments of a function, and show what it returns.
+    """Let the reader change the arguments of a function, and show what it returns.
 
         def share(power, shifted):
             weights = torch.tensor([1.0, 2.0, 3.0]) ** power + shifted
@@ -114,26 +112,28 @@ class Panel:
         Panel("Powers", share, power=slide("power", [1, 2], 1), shifted=tick("shift"))
 
     Args:
-        title: The name that is read aloud.
-        run: Called with the values of the inputs, by name, whenever one has changed. It
-            returns words that say what came out, or a tuple of what to show and, last,
-            the words. Axes and figures become pictures, described by their label or
-            the words; what has ``_repr_html_``, as a listing or a control, shows
-            itself; anything else is shown as text. What it raises becomes a sentence,
+        title: The name, which screen readers read aloud.
+        run: Called with the values of the inputs, by name, whenever one changes. It
+            returns words that describe the result, or a tuple of things to show that
+            ends with the words. Axes and figures become pictures, described by their
+            label or the words; an object with ``_repr_html_``, such as a listing, shows
+            itself; anything else is shown as text. An exception becomes a sentence,
             and the last good result stays, dimmed.
         still: What a page shows instead of the first result: a control that the page
             computes.
+        move: Name of an argument to a new value. A page also shows, in a fold, the
+            words, pictures and tables that ``run`` returns after this move.
         **inputs: Name of the argument to ``slide``, ``choose``, ``tick``, ``write`` or
-            ``press``; the last hands nothing to ``run``.
+            ``press``; a button passes nothing to ``run``.
 
     Attributes:
-        values: What the inputs say now.
-        words: What came out last, errors aside.
-        wrong: The error in a sentence, or nothing.
-        html: What is shown with the words.
+        values: The current values of the inputs.
+        words: The words of the last good result.
+        wrong: The error as a sentence, or nothing.
+        html: The HTML shown with the words.
 
     Raises:
-        TypeError: If an input is none.
+        TypeError: If an input was not made by one of these functions.
     """
 
     def __init__(
@@ -142,6 +142,7 @@ class Panel:
         run: Callable,
         *,
         still: Control | None = None,
+        move: Mapping[str, Any] | None = None,
         **inputs: Input,
     ) -> None:
         for name, made in inputs.items():
@@ -151,6 +152,7 @@ class Panel:
                     f"got {type(made).__name__}"
                 )
         self.title, self.run, self.still = title, run, still
+        self.move = move or {}
         self._inputs = inputs
         self._live = _Live(
             title=title,
@@ -171,7 +173,7 @@ class Panel:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Look up what the page sent, the number of a choice for the choice."""
+        """Look up the values that the page sent; it sends the index of a choice."""
         return {
             name: self._inputs[name].choices[value]
             if self._inputs[name].choices
@@ -180,11 +182,11 @@ class Panel:
         }
 
     def answer(self, call: Callable) -> None:
-        """Call, and show what it returns, or what it raises as a sentence.
+        """Call a function, and show its result, or its exception as a sentence.
 
         Args:
-            call: As ``run``. From another thread, too: that is how long work shows how
-                far it is.
+            call: A function such as ``run``. Another thread may call this method, to
+                show the progress of long work.
         """
         try:
             *shown, words = _parts(call(**self.values))
@@ -208,11 +210,7 @@ class Panel:
     def _repr_html_(self) -> str:
         if self.still is not None:
             return f"{self.still._repr_html_()}<p>{STILL_HINT}</p>"
-        values = self.values
-        rows = "".join(
-            f"<li>{escape(self._inputs[name].label)} <b>{escape(str(value))}</b></li>"
-            for name, value in values.items()
-        )
+        rows = self._rows(self.values)
         return (
             f'<section class="control c-still tex2jax_ignore" '
             f'aria-label="{escape(self.title)}">'
@@ -221,7 +219,29 @@ class Panel:
             f'<p class="{"c-wrong" if self.wrong else "c-says"}">'
             f"{escape(self.wrong or self.words)}</p>"
             f'<div class="c-shown{" c-old" if self.wrong else ""}">{self.html}</div>'
+            f"{self._after_move()}"
             f'<p class="c-hint">{HINT}</p></section>'
+        )
+
+    def _rows(self, values: Mapping[str, Any]) -> str:
+        """Write what some inputs say, each as an item of a list."""
+        return "".join(
+            f"<li>{escape(self._inputs[name].label)} <b>{escape(str(value))}</b></li>"
+            for name, value in values.items()
+        )
+
+    def _after_move(self) -> str:
+        """Write what the recorded move changes and what it shows, in a fold."""
+        if not self.move:
+            return ""
+        *shown, words = _parts(self.run(**self.values | self.move))
+        light = [each for each in shown if isinstance(each, (Axes, Figure, Table))]
+        html = "".join(as_html(each, words) for each in light)
+        return (
+            "<details><summary>What one move does</summary>"
+            f'<ul class="c-row">{self._rows(self.move)}</ul>'
+            f'<p class="c-says">{escape(words)}</p><div class="c-shown">'
+            f"{html}</div></details>"
         )
 
     def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict, dict]:
@@ -236,8 +256,8 @@ class Table:
     """Rows of text for a panel to show.
 
     Args:
-        columns: What stands at the head of each column.
-        rows: Each with a text for each column; the first is the row's name.
+        columns: The heading of each column.
+        rows: A text for each column; the first is the row's name.
     """
 
     columns: Sequence[str]
@@ -258,11 +278,11 @@ class Table:
 
 
 def as_html(shown: Any, words: str) -> str:
-    """Write what a run showed as HTML.
+    """Write a result as HTML.
 
     Args:
-        shown: A figure or its axes, what shows itself as HTML, or anything else.
-        words: What describes a figure without a label.
+        shown: A figure or its axes, an object that shows itself, or anything else.
+        words: The description of a figure without a label.
     """
     if isinstance(shown, Axes):
         shown = shown.figure

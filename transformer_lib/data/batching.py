@@ -1,4 +1,4 @@
-"""Batches of sentence pairs: as many tokens each, as little padding as possible."""
+"""Batches of sentence pairs with similar numbers of tokens and little padding."""
 
 import random
 from collections.abc import Iterator, Sequence

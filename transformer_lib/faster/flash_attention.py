@@ -1,4 +1,4 @@
-"""Attention by blocks: the (T, S) scores are never there all at once."""
+"""Attention by blocks: the (T, S) scores never exist all at once."""
 
 import math
 

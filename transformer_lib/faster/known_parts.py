@@ -1,4 +1,4 @@
-"""Refuse a model with parts that a replacement for it does not know."""
+"""Refuse a model with parts that its replacement would ignore."""
 
 from collections.abc import Collection, Iterable
 

@@ -1,4 +1,4 @@
-"""Precision and memory: shorter numbers where they do, activations computed twice."""
+"""Precision and memory: shorter numbers where safe, activations computed twice."""
 
 from collections.abc import Iterable
 from functools import partial

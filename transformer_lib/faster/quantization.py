@@ -1,4 +1,4 @@
-"""Numbers of eight bits, or fewer: whole numbers, and a scale for each row."""
+"""Numbers of eight bits or fewer: integers, and a scale for each row."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
-"""Weights for the browser: whole numbers of eight bits, in one script.
+"""Weights for the browser: 8-bit integers, in one script.
 
-A script, because a page that was opened from a disk may load nothing else.
+It is a script because a page that was opened from a disk may load nothing else.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Positions: they tell the first word from the last, which attention does not."""
+"""Positions: they distinguish the first word from the last; attention alone cannot."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""ALiBi: no positions but a penalty on every score, the larger the further away."""
+"""ALiBi: no positions, but a penalty on every score that grows with the distance."""
 
 import math
 from dataclasses import dataclass

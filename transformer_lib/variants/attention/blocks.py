@@ -1,4 +1,4 @@
-"""Attention by blocks: near ones, a few that all read, and some drawn by chance."""
+"""Attention by blocks: neighbours, a few that all read, and some drawn at random."""
 
 from dataclasses import dataclass
 from random import Random

@@ -1,4 +1,4 @@
-"""Attention without the softmax: products of features, and so brackets can move."""
+"""Attention without the softmax: products of features, so the brackets can move."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""What a kind of attention says about itself, and what it takes from a layer."""
+"""The interface between a kind of attention and the layer that uses it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

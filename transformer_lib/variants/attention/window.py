@@ -1,4 +1,4 @@
-"""Attention within a window: no position looks further than it is wide."""
+"""Attention within a window: no position looks further than its width."""
 
 from dataclasses import dataclass
 

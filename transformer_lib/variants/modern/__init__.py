@@ -1,1 +1,1 @@
-"""What models of today do otherwise in every layer, as Llama and its relatives."""
+"""What newer models, such as Llama and its relatives, change in every layer."""

@@ -1,4 +1,4 @@
-"""No positions at the embedding: attention knows of them by itself, or nobody does."""
+"""No positions at the embedding: attention handles them, or nothing does."""
 
 from torch import Tensor, nn
 

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned, the further on in the sentence."""
+"""Rotary positions: queries and keys are rotated, further at each position."""
 
 from functools import partial
 

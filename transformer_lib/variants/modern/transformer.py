@@ -1,4 +1,4 @@
-"""What models of today do otherwise in every layer, as Llama and its relatives."""
+"""What newer models, such as Llama and its relatives, change in every layer."""
 
 from dataclasses import dataclass
 from typing import Any

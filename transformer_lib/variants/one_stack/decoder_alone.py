@@ -1,4 +1,4 @@
-"""A decoder alone writes on from what it is given, as GPT does."""
+"""A decoder alone continues the text that it is given, as GPT does."""
 
 from collections.abc import Sequence
 
