@@ -459,3 +459,13 @@ def test_a_run_with_a_missing_row_is_refused(tables):
     curves, words = tables
     with pytest.raises(ValueError, match=r"the same 41 updates .* got 40 rows"):
         learning_control(curves, words[:-1])
+
+
+@pytest.mark.book
+def test_on_a_phone_the_control_is_not_taller_than_a_screen_and_a_half(tab, server):
+    tab.set_viewport_size({"width": 400, "height": 850})
+    tab.goto(f"{server}/book/10_training.html")
+    control = tab.locator("[data-control=learning]")
+    assert control.bounding_box()["height"] <= 1275
+    solve_first(control)
+    assert control.bounding_box()["height"] <= 1275
