@@ -147,7 +147,9 @@ def test_nothing_but_the_lookup_is_shown_before_the_guess(control):
 def test_only_the_right_guess_is_ticked(control, guess, begins):
     solve(control, guess)
     assert answers(control).startswith(begins)
-    assert "“a” moves by 10 %, “red” by 16 %." in answers(control).replace("\xa0", " ")
+    assert "“letter” moves “a” by 10 % and “red” by 16 %." in answers(control).replace(
+        "\xa0", " "
+    )
     assert control.locator(".c-guess :disabled").count() == 3
 
 
@@ -159,9 +161,9 @@ def test_the_article_moves_most_as_the_noun_is_exchanged(control, guess, begins)
     assert now(control) == "?"
     solve(control, guess)
     assert answers(control).startswith(begins)
-    assert "“the” moves by 23 %, “reads” moves by 5 %" in answers(control).replace(
-        "\xa0", " "
-    )
+    assert "“dog” moves “the” by 23 %, “reads” by 5 %, “red” by 4 %." in answers(
+        control
+    ).replace("\xa0", " ")
     assert now(control) == "der Hund liest ein rotes Buch"
     assert not control.get_by_role("button", name="Next question").is_visible()
 
@@ -282,3 +284,7 @@ def test_on_the_page_it_stands_in_the_first_half_and_fits(tab, server, width):
     assert control.evaluate(place) < height / 4
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert control.bounding_box()["height"] <= 850
+    widths = control.locator(".c-context button").evaluate_all(
+        "all => all.map(word => word.offsetWidth)"
+    )
+    assert min(widths) >= max(max(widths) - 1, 40)

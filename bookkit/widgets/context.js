@@ -73,9 +73,9 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
       + `which step of the trained encoder does the vector of ${quoted(follower)} first move?`,
     options: ["lookup", "gathering", "thinking"],
     right: 1,
-    answer: `A word reads the others only when it gathers: ${quoted(follower)} moves by `
-      + `${gathered(last, follower)}, ${quoted(last - 1)} by ${gathered(last, last - 1)}. The `
-      + "lookup and the thinking treat each word alone.",
+    answer: `A word reads the others only when it gathers: “${ofFirst(last).word}” moves `
+      + `${quoted(follower)} by ${gathered(last, follower)} and ${quoted(last - 1)} by `
+      + `${gathered(last, last - 1)}. The lookup and the thinking treat each word alone.`,
   }, {
     chosen: first(1),
     text: `${quoted(1)} becomes “${ofFirst(1).word}”. Which of the words that stay moves most `
@@ -83,7 +83,8 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
     options: others.map((i) => words[i]),
     right: others.indexOf(others.reduce((a, b) =>
       (ofFirst(1).moved[1][a] >= ofFirst(1).moved[1][b] ? a : b))),
-    answer: `${others.map((i) => `${quoted(i)} moves by ${gathered(1, i)}`).join(", ")}. The `
+    answer: `“${ofFirst(1).word}” moves `
+      + `${others.map((i) => `${quoted(i)} by ${gathered(1, i)}`).join(", ")}. The `
       + "German article depends on the noun. Now press any word.",
   }];
   const current = () => QUESTIONS[state.question];
