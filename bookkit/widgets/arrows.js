@@ -380,8 +380,8 @@ function draw(root, { words, axes, start }, kit) {
         + "with the arrow keys.")),
     make("div", { class: "c-planes" }, left.figure, right.figure),
     make("div", { class: "c-below-planes" }, table,
-      make("div", { class: "c-answers" }, answers, next),
-      make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset))),
+      make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset)),
+      make("div", { class: "c-answers" }, answers, next)),
     status);
   update();
 }
