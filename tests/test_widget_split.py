@@ -204,6 +204,9 @@ def test_a_finger_presses_on_a_phone_and_nothing_is_wider(browser, made):
     cell(control, 1, 11).tap()
     assert answers(control).startswith("✓")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    shadow = "cell => getComputedStyle(cell).boxShadow"
+    chosen, changed = (cell(control, 1 + 3 * i, 11).evaluate(shadow) for i in (0, 1))
+    assert chosen != changed
     box = cell(control, 1, 11).bounding_box()
     assert min(box["width"], box["height"]) >= 22
     context.close()
