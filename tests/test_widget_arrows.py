@@ -286,7 +286,9 @@ def test_the_first_question_is_answered_by_the_query_alone(control):
     assert not following.is_visible()
     control.get_by_role("button", name="Reset").click()
     press(control, "Query", ["Shift+ArrowDown"] * 2)
-    assert says(control) == "“cat” gets 79\xa0%."
+    assert says(control) == (
+        "“cat” gets 79\xa0%. Nearly. Does the length of the query matter?"
+    )
     assert not following.is_visible()
     press(control, "Query", ["Shift+ArrowRight"] * 2)
     assert says(control).startswith(
@@ -313,9 +315,42 @@ def test_the_second_question_has_two_answers(control):
     control.get_by_label("hide “cat”").uncheck()
     assert says(control) == "“red” gets 24\xa0%, “cat” 67\xa0%."
     press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
-    assert "A key decides how its word is found." in says(control)
+    assert says(control).endswith(
+        "A key decides how its word is found. You have found both ways."
+    )
     press(control, "Query", ["ArrowUp"])  # the reader may go on playing
-    assert "A key decides how its word is found." in says(control)
+    assert says(control).startswith("✓ Answered. “red” gets ")
+
+
+@pytest.mark.parametrize("first", ["key", "hidden"])
+def test_after_one_way_the_second_question_asks_for_the_other(control, first):
+    control.get_by_label("query × 4").check()
+    follow(control)
+    for way in sorted(["key", "hidden"], key=lambda way: way != first):
+        control.get_by_role("button", name="Reset").click()
+        if way == "key":
+            press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
+        else:
+            control.get_by_label("hide “cat”").check()
+        assert ("other way" in says(control)) == (way == first)
+        assert ("You have found both ways." in says(control)) == (way != first)
+
+
+def test_what_is_said_after_an_answer_agrees_with_the_picture(control):
+    """An old sentence with old numbers stood beside new ones."""
+    for _ in range(2):
+        control.get_by_label("query × 4").check()
+        control.get_by_label("hide “cat”").check()
+        control.get_by_label("hide “cat”").uncheck()
+        if "2 of 4" in asked(control):
+            press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
+        follow(control)
+    press(control, "Query", ["Shift+ArrowUp", *["ArrowUp"] * 4])
+    assert says(control).startswith("✓ The blend adds 44\xa0%")
+    control.get_by_role("button", name="Reset").click()
+    press(control, "Value of “red”", ["Shift+ArrowUp"])
+    x, y = shown(control)[2].tolist()
+    assert says(control) == f"✓ Answered. The blend is at ({x:.2f}, {y:.2f})."
 
 
 def test_the_third_question_draws_a_ring_for_the_blend(control):
@@ -339,7 +374,7 @@ def test_the_third_question_draws_a_ring_for_the_blend(control):
     assert says(control).startswith("✓ The blend adds 44\xa0% of the value of “red”")
     before = shown(control)[1]
     press(control, "Value of “red”", ["Shift+ArrowUp"])
-    assert says(control).endswith("the blend moves, and no weight changes.")
+    assert says(control).startswith("✓ Answered. The blend is at (0.89, ")
     assert shown(control)[1].equal(before)
     follow(control)
     assert control.locator(".c-ring").count() == 0

@@ -177,6 +177,12 @@ def middle(locator):
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
+def try_once(control):
+    """Show the buttons that give the answer away."""
+    cell(control, 0, 0).click()
+    cell(control, 0, 0).click()
+
+
 def test_a_click_flips_a_cell_and_says_what_moved(control):
     cell(control, 2, 3).click()
     assert mask_on_the_page(control)[2, 3]
@@ -191,13 +197,18 @@ def test_a_click_flips_a_cell_and_says_what_moved(control):
     assert "No bar moves" in second
 
 
-def test_a_finished_mask_has_the_leak_but_no_tick(control):
+def test_what_shows_the_answer_waits_for_the_first_try(control):
     leak = control.get_by_role("button", name="one leak")
-    expect(leak).to_be_hidden()  # it answers the question
-    cell(control, 1, 6).click()
-    leak.click()
-    assert says(control).startswith("2 cells changed.")
-    control.get_by_role("button", name="causal").click()
+    play = control.get_by_role("button", name="Play")
+    assert not leak.is_visible()
+    assert not play.is_visible()
+    cell(control, 1, 1).click()
+    assert leak.is_visible()
+    assert play.is_visible()
+
+
+def test_a_finished_mask_has_the_leak_but_no_tick(control):
+    try_once(control)
     control.get_by_role("button", name="one leak").click()
     assert says(control).startswith("Row Katze now sees liest, the very word")
 
@@ -214,7 +225,7 @@ def test_of_many_bars_the_two_that_move_most_are_named(control):
 
 
 def test_the_models_differ_for_a_reason_that_the_page_gives(control):
-    assert "EOS is in no column, so the model cannot copy it" in says(control)
+    assert "It learned to predict only EOS, which is in no column." in says(control)
     control.get_by_label(MASKED).check()
     assert "It had to predict every word from the words so far." in says(control)
     control.get_by_role("button", name="all open").click()
@@ -319,6 +330,7 @@ def test_an_open_future_of_another_row_leads_back_to_the_question(control):
 
 
 def test_the_game_is_won_by_finding_the_three_leaks(control):
+    try_once(control)
     assert "a second click hides it again" in asks(control)
     control.get_by_role("button", name="Play").click()
     assert asks(control).startswith("Level 1 of 3. Three cells of the future are open")
@@ -340,12 +352,13 @@ def test_the_game_is_won_by_finding_the_three_leaks(control):
     shares = bars(control)
     assert shares.argmin() == 2
     cell(control, 2, 3).click()
-    assert says(control).endswith("Leaks found: 3. Clicks: 5.")
+    assert says(control).endswith("Cells found: 3. Clicks: 5.")
     assert torch.equal(mask_on_the_page(control), triangle())
     assert bars(control)[2] > 0.8
 
 
 def test_the_third_level_needs_no_other(control, tokenizer):
+    try_once(control)
     control.get_by_role("button", name="Play").click()
     control.get_by_role("button", name="Go to level 3").click()
     assert control.get_by_label(MASKED).is_checked()
@@ -355,10 +368,11 @@ def test_the_third_level_needs_no_other(control, tokenizer):
     control.get_by_role("button", name="Play").click()
     control.get_by_role("button", name="Go to level 3").click()
     cell(control, 2, 3).click()
-    assert says(control).endswith("Leaks found: 1. Clicks: 1.")
+    assert says(control).endswith("Cells found: 1. Clicks: 1.")
 
 
 def test_whatever_else_is_pressed_leaves_the_game(control, tokenizer):
+    try_once(control)
     for name in ("causal", "Leave the game", "one leak"):
         control.get_by_role("button", name="Play").click()
         control.get_by_role("button", name=name).click()
@@ -379,7 +393,7 @@ def test_axe_finds_nothing(tab, made, theme):
     page = f"<!doctype html><html lang=en data-theme={theme}><title>Leak</title>"
     tab.set_content(f"{page}<main>{made._repr_html_()}</main>")
     expect(tab.locator(".c-next b").last).to_contain_text("%")
-    tab.get_by_role("button", name="all open").click()
+    try_once(tab.locator(".control"))
     tab.get_by_role("button", name="one leak").click()
     tab.add_script_tag(path=AXE)
     assert findings(tab) == []

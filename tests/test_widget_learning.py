@@ -171,14 +171,65 @@ def test_the_data_is_small(made):
 # -- The questions ---------------------------------------------------------------------
 
 
+def guess(control, text):
+    control.locator(".c-guess").get_by_label(text, exact=True).check()
+
+
+def solve_first(control):
+    guess(control, "150")
+    scrub(control, FIRST)
+
+
 def test_the_answers_are_not_on_the_page_before_the_reader_finds_them(control):
     body = control.locator(".c-body").inner_text()
-    assert "150" not in body
     assert "✓" not in body
+    for update in range(0, 401, EVERY):
+        scrub(control, update)
+        assert answers(control) == "Choose your guess, then press Play."
     assert not control.get_by_role("button", name="Next question").is_visible()
 
 
-def test_the_first_right_word_is_found_by_moving(control):
+def test_nothing_plays_before_the_guess(control, tab):
+    tab.clock.install(time=0)
+    tab.clock.pause_at(1000)
+    play = control.get_by_role("button", name="Play")
+    assert play.get_attribute("aria-disabled") == "true"
+    play.click(force=True)
+    tab.clock.run_for(10_000)
+    assert updates(control) == 0
+    assert status(control).endswith("Choose your guess, then press Play.")
+
+
+@pytest.mark.parametrize(
+    ("guessed", "begins"),
+    [("50", "You guessed 50. "), ("150", "✓ "), ("300", "You guessed 300. ")],
+)
+def test_play_answers_the_guess_and_ticks_only_the_right_one(
+    control, tab, guessed, begins
+):
+    tab.clock.install(time=0)
+    tab.clock.pause_at(1000)
+    guess(control, guessed)
+    control.get_by_label(WITHOUT).check()  # the recording that answers is another
+    control.get_by_role("button", name="Play").click()
+    tab.clock.run_for(10_000)
+    assert updates(control) == FIRST
+    assert control.get_by_label(WITH, exact=True).is_checked()
+    assert answers(control) == (
+        f"{begins}It is right after 150, but wrong again after 160: an update that "
+        "helps other words can spoil this one. From 350 on it stays right."
+    )
+    assert status(control).endswith(answers(control))
+    assert control.locator(".c-guess :disabled").count() == 3  # it cannot be changed
+    control.get_by_role("button", name="Play").click()
+    tab.clock.run_for(10_000)
+    assert updates(control) == 400
+    assert answers(control).startswith(begins)
+
+
+def test_the_first_right_word_is_also_found_by_moving(control):
+    guess(control, "150")
+    assert answers(control) == "Press Play, or drag the point along the curve."
     scrub(control, 140)
     assert answers(control) == "Here it writes “dniaelp”. Not yet, or no longer?"
     scrub(control, 230)
@@ -187,23 +238,27 @@ def test_the_first_right_word_is_found_by_moving(control):
     assert answers(control) == "The question is about “pleading”, with warm-up."
     control.get_by_label("pleading").check()
     scrub(control, FIRST)
-    assert answers(control).startswith("✓ After 150 updates. But after 160 it is wrong")
-    assert answers(control).endswith("From update 350 on it stays right.")
+    assert answers(control).startswith("✓ It is right after 150")
     scrub(control, 0)
     assert answers(control).startswith("✓")  # the reader may go on playing
 
 
 @pytest.mark.parametrize(
-    ("guess", "begins"), [("60 %", "✓ 63 % "), ("30 %", "You guessed 30 %. 63 % ")]
+    ("guessed", "begins"), [("60 %", "✓ 63 % "), ("30 %", "You guessed 30 %. 63 % ")]
 )
-def test_the_share_on_the_framed_cells_is_guessed_from_the_map(control, guess, begins):
-    scrub(control, FIRST)
+def test_the_share_on_the_framed_cells_is_guessed_from_the_map(
+    control, guessed, begins
+):
+    solve_first(control)
     next_question(control)
     assert updates(control) == FIRST
-    assert answers(control) == ""
-    control.get_by_label(guess).check()
+    assert answers(control) == "Choose your guess, then press Check."
+    guess(control, "90 %")
+    guess(control, guessed)  # it may be changed until it is checked
+    assert answers(control) == "Press Check."
+    control.get_by_role("button", name="Check").click()
     assert answers(control).startswith(begins)
-    assert "after 400 updates 93 % lies there" in answers(control)
+    assert answers(control).endswith("after 400 updates it is 93 %.")
 
 
 def test_the_share_is_the_mean_of_the_recorded_weights(tables):
@@ -216,20 +271,31 @@ def test_the_share_is_the_mean_of_the_recorded_weights(tables):
 
 
 @pytest.mark.parametrize(
-    ("guess", "begins"), [("none", "✓ It is 0 %"), ("half", "You guessed half. It is")]
+    ("guessed", "begins"),
+    [("none", "✓ 0 %, against 96 %"), ("half", "You guessed half.")],
 )
-def test_the_run_without_warmup_is_shown_after_the_guess(control, guess, begins):
-    scrub(control, FIRST)
+def test_the_run_without_warmup_is_drawn_as_it_plays_after_the_guess(
+    control, tab, guessed, begins
+):
+    tab.clock.install(time=0)
+    tab.clock.pause_at(1000)
+    solve_first(control)
     next_question(control)
-    control.get_by_label("60 %").check()
+    guess(control, "60 %")
+    control.get_by_role("button", name="Check").click()
     next_question(control)
     assert control.locator(".c-curve path.c-run-1").is_hidden()
-    control.get_by_label(guess, exact=True).check()
+    guess(control, guessed)
+    control.get_by_role("button", name="Play").click()
+    tab.clock.run_for(10 * 200 + 20)
+    path = control.locator(".c-curve path.c-run-1").get_attribute("d")
+    assert path.count("L") == 10
+    assert answers(control) == "Press Play to see the run without warm-up."
+    tab.clock.run_for(10_000)
     assert control.get_by_label(WITHOUT).is_checked()
-    assert control.locator(".c-curve path.c-run-1").is_visible()
     assert updates(control) == 400
     assert answers(control).startswith(begins)
-    assert "Other seeds end at 2 % and 0 %, against 93 % and 96 %." in answers(control)
+    assert "Other seeds: 2 % and 0 %, against 93 % and 96 %." in answers(control)
     assert not control.get_by_role("button", name="Next question").is_visible()
 
 
@@ -273,8 +339,13 @@ def test_the_keys_move_the_slider_and_choose(control, tab):
     control.get_by_label(WITH, exact=True).press("ArrowRight")
     assert control.get_by_label(WITHOUT).is_checked()
     assert "without warm-up" in status(control)
-    scrub(control, FIRST)
     control.get_by_label(WITHOUT).press("ArrowLeft")
+    control.get_by_label("50", exact=True).press("ArrowRight")
+    slider.focus()
+    tab.keyboard.press("Home")
+    for _ in range(FIRST // EVERY):
+        tab.keyboard.press("ArrowRight")
+    assert answers(control).startswith("✓")
     control.get_by_role("button", name="Next question").press("Enter")
     assert asks(control).startswith("Question 2 of 3.")
     focused = tab.evaluate("document.activeElement.className")
@@ -292,10 +363,12 @@ def test_a_finger_moves_the_point_on_a_phone_and_nothing_is_wider(browser, made)
     box = curve(control)
     page.touchscreen.tap(box["x"] + box["width"] / 4, box["y"] + 40)
     assert updates(control) == 100
+    control.locator(".c-guess label").nth(1).tap()
     page.touchscreen.tap(*place(control, FIRST))
     assert answers(control).startswith("✓")
     control.get_by_role("button", name="Next question").tap()
     control.locator(".c-guess label").first.tap()
+    control.get_by_role("button", name="Check").tap()
     assert answers(control).startswith("You guessed 30 %.")
     finger = context.new_cdp_session(page)
     path = [place(control, update) for update in (100, 120, 140, FIRST)]
@@ -311,6 +384,8 @@ def test_a_finger_moves_the_point_on_a_phone_and_nothing_is_wider(browser, made)
 def test_it_plays_pauses_and_begins_again(control, tab):
     tab.clock.install(time=0)
     tab.clock.pause_at(1000)
+    solve_first(control)
+    scrub(control, 0)
     control.get_by_role("button", name="Play").click()
     tab.clock.run_for(3 * 200 + 20)
     assert updates(control) == 30
@@ -333,6 +408,7 @@ def test_it_plays_pauses_and_begins_again(control, tab):
 @pytest.mark.parametrize("width", [740, 400])
 def test_nothing_moves_below_while_the_point_moves(control, tab, width):
     tab.set_viewport_size({"width": width, "height": 900})
+    guess(control, "300")
     heights = set()
     for update in range(0, 401, 10):
         scrub(control, update)
@@ -358,7 +434,8 @@ def test_axe_finds_nothing(tab, made, theme):
     tab.set_content(f"{page}<main>{made._repr_html_()}</main>")
     tab.get_by_role("slider").fill("17")
     assert findings(tab) == []
-    tab.get_by_role("slider").fill("15")
+    solve_first(tab.locator(".control"))
+    assert findings(tab) == []
     tab.get_by_role("button", name="Next question").click()
     assert findings(tab) == []
 
@@ -382,3 +459,13 @@ def test_a_run_with_a_missing_row_is_refused(tables):
     curves, words = tables
     with pytest.raises(ValueError, match=r"the same 41 updates .* got 40 rows"):
         learning_control(curves, words[:-1])
+
+
+@pytest.mark.book
+def test_on_a_phone_the_control_is_not_taller_than_a_screen_and_a_half(tab, server):
+    tab.set_viewport_size({"width": 400, "height": 850})
+    tab.goto(f"{server}/book/10_training.html")
+    control = tab.locator("[data-control=learning]")
+    assert control.bounding_box()["height"] <= 1275
+    solve_first(control)
+    assert control.bounding_box()["height"] <= 1275

@@ -8,6 +8,7 @@ from test_widget_learning import table
 
 from bookkit.widgets.arrows import arrows_control
 from bookkit.widgets.beam import beam_control
+from bookkit.widgets.context import context_control
 from bookkit.widgets.control import Control
 from bookkit.widgets.heads import heads_control
 from bookkit.widgets.leak import leak_control
@@ -65,6 +66,9 @@ def all_controls():
         leak_control(*both, translator.tokenizer, "the cat reads a red book", german),
         beam_control(STEPS, pieces),
         race_control(translator, ["the cat reads a red book"]),
+        context_control(
+            translator, "a cat reads", {"a": [], "cat": ["dog"], "reads": ["sees"]}
+        ),
         heads_control(maps, [["a", "b"]], [["c", "d", "e"]]),
         learning_control(table("learning"), table("learning_words")),
         merges_control(translator.tokenizer, WORDS),

@@ -28,12 +28,13 @@ const at = ([x, y]) => [(x - LEFT) * UNIT, (TOP - y) * UNIT];
 function questionsFor(words, start) {
   const [, second, third] = words.map((word) => `“${word}”`);
   const seen = {}; /* the weight of the third word under each tick alone */
+  const ways = new Set(); /* those that the reader has found in the second question */
   const middle = [0, 1].map((i) => (start.value[1][i] + start.value[2][i]) / 2);
   return [{
     text: `Where must the query point so that ${third} gets at least ${percent(0.9)}?`,
     fixed: ["key"],
-    far: ({ weights }) => `${third} gets ${percent(weights[2])}.`
-      + (weights[2] > 0.8 ? " A little more." : ""),
+    far: ({ weights }) => `${third} gets ${percent(weights[2])}.` + (weights[2] >= 0.75
+      ? " Nearly. Does the length of the query matter?" : ""),
     reached({ weights, scores }) {
       if (weights[2] < 0.9) return "";
       const gap = scores[2] - Math.max(scores[0], scores[1]);
@@ -49,10 +50,13 @@ function questionsFor(words, start) {
       + `${percent(weights[2])}.`,
     reached({ weights }, { hidden }) {
       if (weights[1] <= Math.max(weights[0], weights[2])) return "";
+      ways.add(hidden === 2 ? "hidden" : "key");
+      const both = ways.size > 1 && " You have found both ways.";
       return `${second} gets ${percent(weights[1])}. ` + (hidden === 2
-        ? `A hidden word gets ${percent(0)}, and the others share its weight in the old ratio. Now `
-          + "show it again, and find the other way."
-        : "The query asks the same as before. A key decides how its word is found.");
+        ? `A hidden word gets ${percent(0)}, and the others share its weight in the old ratio.`
+          + (both || " Now show it again, and find the other way.")
+        : "The query asks the same as before. A key decides how its word is found."
+          + (both || " There is another way: put the key back first."));
     },
   }, {
     text: "Bring the blend into the ring. Pull no key and no value.",
@@ -286,7 +290,8 @@ function draw(root, { words, axes, start }, kit) {
       ...points.key.map((tip, i) => arrow(zero, tip, faded(i), thick(i), words[i])),
       ...(state.scale > 1 ? [arrow(points.query, long, "query c-further", 2)] : []),
       arrow(zero, points.query, "query", 2.5, "query"));
-    const corners = points.value.map((tip) => at(tip).join(" "));
+    const corners = points.value.filter((_, i) => i !== state.hidden)
+      .map((tip) => at(tip).join(" "));
     const { ring } = questions[state.question];
     const ends = [zero]; /* tip to tail */
     weights.forEach((weight, i) => ends.push(ends[i].map((number, axis) =>
@@ -331,7 +336,8 @@ function draw(root, { words, axes, start }, kit) {
     asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
       + `${questions.length}.`), ` ${question.text}`);
     const late = moved && question.answer; /* then the reader may go on playing */
-    answers.textContent = reached || late ? question.answer : moved
+    answers.textContent = reached ? question.answer
+      : late ? `✓ Answered. ${question.far(found)}` : moved
       ? `${moved === "query" ? "The" : "A"} ${moved} has moved. “Reset” puts it back.`
       : question.far(found);
     answers.className = reached || late ? "c-reached" : "";
@@ -373,9 +379,9 @@ function draw(root, { words, axes, start }, kit) {
       make("span", { class: "c-for-keys" }, " Or choose a tip with the Tab key, and move it "
         + "with the arrow keys.")),
     make("div", { class: "c-planes" }, left.figure, right.figure),
-    make("div", { class: "c-below-planes" },
+    make("div", { class: "c-below-planes" }, table,
       make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset)),
-      table, make("div", { class: "c-answers" }, answers, next)),
+      make("div", { class: "c-answers" }, answers, next)),
     status);
   update();
 }

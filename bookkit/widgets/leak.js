@@ -156,14 +156,6 @@ function draw(root, data, { make, button, pick, paint }) {
   const tell = (lines) =>
     says.replaceChildren(...lines.map((line) => make("span", {}, line)));
 
-  /* One of the finished masks answers the question: it is offered after a first try. */
-  const presets = PRESETS.map(([name, value]) => button(name, () => {
-    leave();
-    changed(table(size, value));
-  }));
-  const answer = presets.at(-1);
-  answer.hidden = true;
-
   /* The mask and the probabilities on the page, also if no model is ready yet. */
   function current() {
     if (!shown) show();
@@ -175,7 +167,7 @@ function draw(root, data, { make, button, pick, paint }) {
     const cells = mask.flatMap((row, t) => row.flatMap((open, s) =>
       open === before.mask[t][s] ? [] : [[t, s, open]]));
     state.mask = mask;
-    answer.hidden = false;
+    more.hidden = false;
     if (!cells.length) {
       show();
       tell(["Nothing changes: this is the mask that you see."]);
@@ -264,7 +256,6 @@ function draw(root, data, { make, button, pick, paint }) {
   function level(number, guesses = 0, found = 0) {
     const game = { ...LEVELS[number], number, guesses, found };
     Object.assign(state, { game, model: game.model });
-    answer.hidden = false;
     state.mask = table(size, (t, s) => causal(t, s)
       || game.open.some(([row, column]) => row === t && column === s));
     modelPick.querySelectorAll("input")[game.model].checked = true;
@@ -307,7 +298,7 @@ function draw(root, data, { make, button, pick, paint }) {
       + `Now the cell is hidden, and it has ${percent(shown.probabilities[t])}.`]);
     says.append(number + 1 < LEVELS.length
       ? button("Next level", () => level(number + 1, guesses, found))
-      : make("span", {}, `Leaks found: ${found}. Clicks: ${guesses}.`));
+      : make("span", {}, `Cells found: ${found}. Clicks: ${guesses}.`));
   }
 
   const modelPick = pick("The model was trained", TRAINED, state.model, (model) => {
@@ -324,6 +315,12 @@ function draw(root, data, { make, button, pick, paint }) {
     state.mask = table(size, causal);
     show(["The causal mask again."]);
   });
+  const presets = PRESETS.map(([name, value]) => button(name, () => {
+    leave();
+    changed(table(size, value));
+  }));
+  /* What shows the answer waits for the first try. */
+  const more = make("div", { class: "c-row c-inputs", hidden: true }, presets.at(-1), playButton);
   const legend = [["may_attend", "may attend"], ["hidden", "hidden"]].map(
     ([name, text]) => make("span", {}, paint(make("i"), colours[name]), text));
   root.append(
@@ -331,15 +328,17 @@ function draw(root, data, { make, button, pick, paint }) {
     make("div", { class: "c-row c-inputs" }, make("span", {}, "The model was trained"),
       modelPick),
     make("div", { class: "c-row c-inputs" }, make("span", {}, "Mask"),
-      presets, playButton),
+      presets.slice(0, -1)),
+    make("p", { class: "c-hint" }, "An open cell lets the word of its row look at the word of its "
+      + "column."),
     make("div", { class: "c-leak" }, grid), make("p", { class: "c-legend" }, legend,
-      make("span", {}, make("i", { class: "c-future" }), "open future"),
-      make("span", {}, "rows ask, columns are asked")),
-    says);
+      make("span", {}, make("i", { class: "c-future" }), "open future")),
+    says, more);
   leave();
   drawMask();
   tell(["Each bar is the probability that the model gives to the true next word. BOS marks "
     + "the beginning of a sentence, and EOS its end.",
-  "EOS is in no column, so the model cannot copy it, and has learned to predict it."]);
+  "This model could see the future while it learned, so it copies the next word, and fails "
+    + "under the causal mask. It learned to predict only EOS, which is in no column."]);
   setTimeout(prepareAll);
 }

@@ -23,7 +23,7 @@ function draw(root, { updates, words, runs, others }, kit) {
   const { make, button, pick, slider, paint, weightColour } = kit;
   const asked = words.at(-1), goal = reversed(asked), last = updates.length - 1;
   const state = { at: 0, run: WITH, word: words.length - 1, timer: null, question: 0,
-    seen: [true, false], said: [] };
+    seen: [last, -1] }; /* how far the reader sees each curve */
   const most = Math.ceil(Math.max(...runs.flatMap(({ loss }) => loss)));
 
   /* What the questions are about: when the word is right, with warm-up. */
@@ -35,8 +35,7 @@ function draw(root, { updates, words, runs, others }, kit) {
   /* -- The curve, and its point -- */
   const x = (i) => 100 * updates[i] / updates[last];
   const y = (loss) => 100 - 100 * loss / most;
-  const paths = runs.map(({ loss }, run) => make("path", { class: `c-run-${run}`,
-    d: "M" + loss.map((each, i) => `${x(i)} ${y(each)}`).join("L") }));
+  const paths = runs.map((_, run) => make("path", { class: `c-run-${run}` }));
   const guide = make("path", { class: "c-zero" }), point = make("i");
   const curve = make("div", { class: "c-curve", "aria-hidden": "true" },
     make("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none" },
@@ -82,6 +81,7 @@ function draw(root, { updates, words, runs, others }, kit) {
 
   function update() {
     const { at, run } = state, word = words[state.word], right = reversed(word);
+    state.seen[run] = Math.max(state.seen[run], at);
     const { loss, exact, words: found } = runs[run];
     const text = found[word].writes[at], { length } = word;
     const weights = mapOf(found[word].weights[at], length + 1);
@@ -102,7 +102,9 @@ function draw(root, { updates, words, runs, others }, kit) {
       + `${loss[at].toFixed(2)}. “${word}” becomes ${said}: ${verdict}. Of all unseen `
       + `sequences, ${percent(exact[at])} are right.`;
     paths.forEach((path, i) => {
-      path.style.display = state.seen[i] ? "" : "none";
+      const seen = runs[i].loss.slice(0, state.seen[i] + 1);
+      path.setAttribute("d", seen.length ? "M" + seen.map((each, j) => `${x(j)} ${y(each)}`)
+        .join("L") : "");
       path.classList.toggle("c-faint", i !== run);
     });
     guide.setAttribute("d", `M${x(at)} 0V100`);
@@ -115,93 +117,112 @@ function draw(root, { updates, words, runs, others }, kit) {
     answer();
   }
 
-  /* -- The questions -- */
+  /* -- The questions: a guess first, then the recording answers -- */
   const asks = make("p", { class: "c-asks", tabindex: -1 });
   const guesses = make("div", { class: "c-row c-inputs c-guess" });
   const answers = make("span");
+  const check = button("Check", () => {
+    settle();
+    update();
+    announce();
+    asks.focus(); /* the button is gone */
+  });
   const next = button("Next question", () => {
     state.question += 1;
     ask();
     asks.focus(); /* the button is gone */
   });
-  const guessed = (options, guess, right) => guess === right ? "✓ "
-    : `You guessed ${options[guess]}. `;
+  const lastWord = words.length - 1;
 
+  /* `shown` is what the recording must show before the guess is answered. */
+  const shares = [first, last].map((at) => framed(mapOf(runs[WITH].words[asked].weights[at],
+    asked.length + 1), asked.length));
+  const ends = runs.map(({ exact }) => exact[last]);
+  const [seeds, without] = others.map((all) => all.map(percent).join(" and "));
   const QUESTIONS = [{
     text: `“${asked}” should become “${goal}”. After how many updates with warm-up does `
-      + "the model first write it right? Guess, then drag the point along the curve.",
-    answer() {
+      + "the model first write it right?",
+    options: [1 / 3, 1, 2].map((part) => String(updates[Math.round(part * first)])),
+    right: 1,
+    shown: { run: WITH, word: lastWord, at: first },
+    far() {
       const { at, run, word } = state;
-      if (run !== WITH || words[word] !== asked) {
-        return { far: `The question is about “${asked}”, with warm-up.` };
+      if (run !== WITH || word !== lastWord) {
+        return `The question is about “${asked}”, with warm-up.`;
       }
-      if (at !== first) {
-        return { far: written[at] === goal ? "Here it is right. Is it the first time?"
-          : `Here it writes “${written[at]}”. Not yet, or no longer?` };
-      }
-      return { reached: `✓ After ${updates[first]} updates. But after ${updates[lost]} it is wrong `
-        + "again: an update that helps other words can spoil this one. From update "
-        + `${updates[settled]} on it stays right.` };
+      if (at === 0) return "Press Play, or drag the point along the curve.";
+      return written[at] === goal ? "Here it is right. Is it the first time?"
+        : `Here it writes “${written[at]}”. Not yet, or no longer?`;
     },
+    answer: `It is right after ${updates[first]}, but wrong again after ${updates[lost]}: an `
+      + `update that helps other words can spoil this one. From ${updates[settled]} on it `
+      + "stays right.",
   }, {
-    text: `When “${goal}” is right for the first time, how much of its attention lies on `
+    text: `Here “${goal}” is right for the first time. How much of its attention lies on `
       + "the framed cells, on average? Guess from the map.",
-    begin: () => Object.assign(state, { run: WITH, word: words.length - 1, at: first }),
+    begin: () => Object.assign(state, { run: WITH, word: lastWord, at: first }),
     options: SHARES,
-    answer(guess) {
-      const shares = [first, last].map((at) => framed(mapOf(
-        runs[WITH].words[asked].weights[at], asked.length + 1), asked.length));
-      const right = SHARES.findIndex((text) => Math.abs(parseInt(text) / 100 - shares[0])
-        < 0.15);
-      return { reached: `${guessed(SHARES, guess, right)}${percent(shares[0])} on average. `
-        + "That is enough: the right letter only has to score highest. The loss rewards "
-        + `certainty, so training goes on, and after ${updates[last]} updates `
-        + `${percent(shares[1])} lies there.` };
-    },
+    right: SHARES.findIndex((text) => Math.abs(parseInt(text) / 100 - shares[0]) < 0.15),
+    far: () => "Press Check.",
+    answer: `${percent(shares[0])} is enough: the right letter only has to score highest. The `
+      + `loss rewards certainty, so after ${updates[last]} updates it is `
+      + `${percent(shares[1])}.`,
   }, {
     text: "The same weights and batches, but no warm-up: the rate is at its peak from the "
       + `first update on. After ${updates[last]} updates, how many of the unseen sequences `
       + "are right?",
-    begin: () => {},
     options: HOW_MANY,
-    guess: () => choose({ run: WITHOUT, at: last, word: words.length - 1 }),
-    answer(guess) {
-      const ends = runs.map(({ exact }) => exact[last]);
-      const right = ends[WITHOUT] < 0.25 ? 0 : ends[WITHOUT] < 0.75 ? 1 : 2;
-      const [seeds, without] = others.map((all) => all.map(percent).join(" and "));
-      return { reached: `${guessed(HOW_MANY, guess, right)}It is ${percent(ends[WITHOUT])}, `
-        + `against ${percent(ends[WITH])} with warm-up. Other seeds end at ${without}, `
-        + `against ${seeds}. The first steps are too large for weights that are still `
-        + "random (chapter 11). Where does the model look now?" };
-    },
+    right: ends[WITHOUT] < 0.25 ? 0 : ends[WITHOUT] < 0.75 ? 1 : 2,
+    shown: { run: WITHOUT, word: lastWord, at: last },
+    far: () => "Press Play to see the run without warm-up.",
+    answer: `${percent(ends[WITHOUT])}, against ${percent(ends[WITH])} with warm-up. Other `
+      + `seeds: ${without}, against ${seeds}. The first steps are too large for `
+      + "random weights (chapter 11).",
   }];
+  const current = () => QUESTIONS[state.question];
 
   function ask() {
-    const { text, begin, options, guess } = QUESTIONS[state.question];
+    const { text, begin, options } = current();
+    stop();
     begin?.();
     asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
       + `${QUESTIONS.length}.`), ` ${text}`);
-    guesses.replaceChildren(...(options ? [pick("Your guess", options, -1, (i) => {
-      state.said[state.question] = i;
-      stop();
-      guess?.();
+    guesses.replaceChildren(pick("Your guess", options, -1, (i) => {
+      current().guess = i;
       answer();
       announce();
-    })] : []));
-    guesses.hidden = !options;
+    }), check, next);
     choose({});
   }
 
-  function answer() {
-    const { options, answer: find, kept } = QUESTIONS[state.question];
-    const guess = state.said[state.question];
-    const { reached = "", far = "" } = options && guess === undefined ? {} : find(guess);
-    if (reached) QUESTIONS[state.question].kept = reached;
-    const told = reached || kept; /* the reader may go on */
-    answers.textContent = told || far;
-    answers.className = told ? "c-reached" : "";
-    next.hidden = !told || state.question === QUESTIONS.length - 1;
+  /* Compare the guess with the recording. From now on it cannot be changed. */
+  function settle() {
+    const question = current(), { guess, right, options } = question;
+    question.told = (guess === right ? "✓ " : `You guessed ${options[guess]}. `)
+      + question.answer;
+    guesses.querySelectorAll("input").forEach((input) => { input.disabled = true; });
   }
+
+  function answer() {
+    const { shown, guess, told, far } = current();
+    const isShown = shown && Object.entries(shown).every(([key, value]) =>
+      state[key] === value);
+    if (isShown && guess !== undefined && !told) {
+      settle();
+      answer();
+      return;
+    }
+    answers.textContent = told ?? (guess === undefined
+      ? `Choose your guess, then press ${shown ? "Play" : "Check"}.` : far());
+    answers.className = told ? "c-reached" : "";
+    check.hidden = shown || told || guess === undefined;
+    next.hidden = !told || state.question === QUESTIONS.length - 1;
+    play.setAttribute("aria-disabled", waits());
+    play.classList.toggle("c-first", Boolean(shown) && guess !== undefined && !told);
+  }
+
+  /* The recording waits for the guess that it will answer. */
+  const waits = () => Boolean(current().shown) && current().guess === undefined;
 
   /* -- Moving -- */
   function announce() {
@@ -221,17 +242,25 @@ function draw(root, { updates, words, runs, others }, kit) {
     play.textContent = "Play";
   }
 
+  /* Play up to what answers the question, and after that to the end. */
   const play = button("Play", () => {
+    const { shown, told } = current(), end = shown && !told ? shown.at : last;
     if (state.timer) {
       stop();
       announce();
       return;
     }
-    go(state.at === last ? 0 : state.at, false);
+    if (waits()) {
+      announce();
+      return;
+    }
+    if (shown && !told) choose({ run: shown.run, word: shown.word,
+      at: state.run === shown.run ? state.at : 0 });
+    go(state.at < end ? state.at : 0, false);
     status.textContent = "The training plays.";
     play.textContent = "Pause";
     state.timer = setInterval(() => {
-      const ends = state.at + 1 >= last;
+      const ends = state.at + 1 >= end;
       if (ends) stop();
       go(state.at + 1, ends);
     }, FRAME);
@@ -243,7 +272,6 @@ function draw(root, { updates, words, runs, others }, kit) {
 
   function choose(changes) {
     Object.assign(state, changes);
-    state.seen[state.run] = true;
     [[runPick, state.run], [wordPick, state.word]].forEach(([group, i]) => {
       group.querySelectorAll("input")[i].checked = true;
     });
@@ -261,8 +289,7 @@ function draw(root, { updates, words, runs, others }, kit) {
       announce();
     });
 
-  root.append(asks, guesses, make("div", { class: "c-answers" }, answers, next),
-    make("div", { class: "c-row c-inputs" }, runPick, wordPick),
+  root.append(asks, guesses, make("div", { class: "c-answers" }, answers),
     make("div", { class: "c-learn" },
       make("div", {},
         make("p", { class: "c-hint" }, "Loss on unseen sequences"), curve,
@@ -280,6 +307,7 @@ function draw(root, { updates, words, runs, others }, kit) {
           if (kind === "dark") paint(mark, weightColour(1));
           return make("span", {}, mark, text);
         })))),
+    make("div", { class: "c-row c-inputs" }, runPick, wordPick),
     facts, status);
   ask();
 }

@@ -4,6 +4,7 @@ const STEP = 1, CHANGED = 1e-9;
 const PROJECTIONS = ["queries", "keys", "values"];
 const INPUT = 0, PROJECTED = 1, RESULT = 2, OUTPUT = 3;
 
+const short = (number) => number.toFixed(1).replace(/^-0\.0$/, "0.0").replace("-", "−");
 const times = (a, b) => a.map((row) => b[0].map((_, j) =>
   row.reduce((sum, number, i) => sum + number * b[i][j], 0)));
 
@@ -112,9 +113,10 @@ function draw(root, data, { make, button, pick, paint, signedColour }) {
       const isChosen = state.chosen?.stage === stage && state.chosen.row === t
         && state.chosen.column === c;
       paint(cell, signedColour(now[stage][t][c], most));
+      cell.textContent = short(now[stage][t][c]);
       cell.setAttribute("aria-pressed", isChosen);
       cell.setAttribute("aria-label", `${names()[stage]}, ${words[t]}, feature ${c}: `
-        + `${now[stage][t][c].toFixed(2)}${isChanged ? ", changed" : ""}`);
+        + `${cell.textContent}${isChanged ? ", changed" : ""}`);
       cell.classList.toggle("c-chosen", isChosen);
       cell.classList.toggle("c-reached", Boolean(isChanged));
       cell.classList.toggle("c-still", found !== null && !isChanged);
@@ -160,8 +162,7 @@ function draw(root, data, { make, button, pick, paint, signedColour }) {
   /* -- The questions -- */
   const HEADS = ["1 head", `${heads} heads`];
   const QUESTIONS = [
-    `Press one number of the input. In how many of the ${heads} heads will the result change? `
-      + "Guess first.",
+    `Press one number of the input. In how many of the ${heads} heads will the result change?`,
     "Find a number after the projection that changes the result of one word only. Choose "
       + "queries, keys or values, and press a number.",
   ];
@@ -169,8 +170,9 @@ function draw(root, data, { make, button, pick, paint, signedColour }) {
   function ask() {
     asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
       + `${QUESTIONS.length}.`), ` ${QUESTIONS[state.question]}`);
-    guesses.hidden = state.question > 0;
-    answers.textContent = "";
+    if (state.question > 0) guesses.replaceChildren();
+    answers.textContent = state.question > 0 ? ""
+      : "Choose your guess, then press a number of the input.";
     answers.className = "";
     next.hidden = true;
     update();
@@ -208,24 +210,27 @@ function draw(root, data, { make, button, pick, paint, signedColour }) {
     answers.textContent = reached;
     answers.className = "c-reached";
     next.hidden = question > 0;
+    guesses.querySelectorAll("input").forEach((input) => { input.disabled = true; });
   }
 
   guesses.append(pick("Your guess", HEADS, -1, (guess) => {
+    if (answers.className) return;
     state.guess = guess;
     if (state.chosen?.stage === INPUT) answer(reached());
     else answers.textContent = "Now press a number of the input.";
-  }));
+  }), next);
   const kinds = pick("Show", PROJECTIONS, state.kind, (kind) => {
     state.kind = kind;
     if (state.chosen?.stage === PROJECTED) state.chosen = null;
     update();
   });
-  root.append(asks, guesses, make("div", { class: "c-answers" }, answers, next),
+  root.append(asks, guesses, make("div", { class: "c-answers" }, answers),
     make("div", { class: "c-row c-inputs" }, make("span", {}, "Show the"), kinds,
       button("Undo", () => { state.chosen = null; update(); })),
     make("div", { class: "c-split-box" }, grid),
-    make("p", { class: "c-legend" }, [[1, "positive"], [-1, "negative"]].map(([sign, text]) =>
-      make("span", {}, paint(make("i"), signedColour(sign, 1)), text)),
+    make("p", { class: "c-legend" }, make("span", {}, `${short(-most)} `,
+      make("span", { class: "c-ramp" }, [-3, -2, -1, 0, 1, 2, 3].map((third) =>
+        paint(make("i"), signedColour(third, 3)))), ` ${short(most)}`),
     make("span", {}, make("i", { class: "c-chosen" }), "changed by you"),
     make("span", {}, make("i", { class: "c-reached" }), "changes with it")),
     says);

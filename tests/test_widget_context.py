@@ -1,0 +1,290 @@
+"""One word exchanged in a trained encoder, in a browser; the numbers are PyTorch's."""
+
+import pytest
+import torch
+from axe import findings
+from book_files import ROOT
+
+from bookkit.widgets.context import context_control
+from transformer_lib.model import padding_mask
+from transformer_lib.translation import Translator
+
+SENTENCE = "the cat reads a red book"
+WORDS = SENTENCE.split()
+EXCHANGES = {
+    "the": ["a"],
+    "cat": ["dog", "girl"],
+    "reads": ["sees", "buys"],
+    "a": ["the"],
+    "red": ["small", "big"],
+    "book": ["letter", "newspaper"],
+}
+STEPS = 5
+FRAME = 600  # milliseconds
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return Translator.load(ROOT / "models" / "grammar-en-de")
+
+
+@pytest.fixture(scope="module")
+def made(translator):
+    return context_control(translator, SENTENCE, EXCHANGES)
+
+
+@pytest.fixture
+def control(show, made, tab):
+    tab.emulate_media(reduced_motion="reduce")  # all steps at once
+    yield show(made)
+    tab.emulate_media(reduced_motion="no-preference")
+
+
+def table(control):
+    """What the cells show, the lowest row first."""
+    rows = control.locator(".c-context tr:has(td + td)")
+    found = [row.locator("td").all_inner_texts() for row in rows.all()]
+    return found[::-1]
+
+
+def word(control, i):
+    return control.locator(".c-context button").nth(i)
+
+
+def now(control):
+    return control.locator(".c-german").last.inner_text().strip()
+
+
+def answers(control):
+    return control.locator(".c-answers > span").inner_text()
+
+
+def status(control):
+    return control.get_by_role("status").inner_text()
+
+
+def solve(control, guess):
+    control.get_by_label(guess, exact=True).check()
+    control.get_by_role("button", name="Show").click()
+
+
+def next_question(control):
+    control.get_by_role("button", name="Next question").click()
+
+
+# -- The numbers -----------------------------------------------------------------------
+
+
+def stream(translator, sentence):
+    """The vectors after the lookup and each sublayer, without hooks."""
+    model = translator.model
+    ids = torch.tensor([[*translator.tokenizer.encode(sentence), 2]])
+    mask = padding_mask(ids, 0)
+    x = model.src_positions(model.src_embedding(ids))
+    steps = [x]
+    for layer in model.encoder.layers:
+        normed = layer.self_attention_residual.norm(x)
+        x = x + layer.self_attention(normed, normed, normed, mask)
+        steps.append(x)
+        x = x + layer.feed_forward(layer.feed_forward_residual.norm(x))
+        steps.append(x)
+    return torch.stack(steps)[:, 0]
+
+
+@pytest.mark.parametrize(("at", "new"), [(1, "dog"), (5, "newspaper"), (3, "the")])
+@torch.no_grad()
+def test_the_distances_and_the_german_are_those_of_pytorch(
+    control, translator, at, new
+):
+    solve(control, "gathering")  # from now on each exchange shows all steps
+    while word(control, at).inner_text() != new:
+        word(control, at).click()
+    changed = " ".join([*WORDS[:at], new, *WORDS[at + 1 :]])
+    before, after = stream(translator, SENTENCE), stream(translator, changed)
+    moved = (after - before).norm(dim=-1) / before.norm(dim=-1)
+    found = torch.tensor([[float(text) for text in row] for row in table(control)])
+    expected = moved[:, : len(WORDS)].to(found.dtype) * 100
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.51)
+    assert found.shape == (STEPS, len(WORDS))
+    assert now(control) == translator.translate([changed])[0]
+
+
+def test_in_the_lookup_only_the_exchanged_word_moves(made):
+    for each in made.data["exchanges"]:
+        lookup = each["moved"][0]
+        assert [i for i, moved in enumerate(lookup) if moved] == [each["at"]]
+
+
+def test_the_changed_german_words_are_marked(control):
+    solve(control, "gathering")
+    assert now(control) == "die Katze liest einen roten Brief"
+    assert control.locator("mark").all_inner_texts() == ["einen", "roten", "Brief"]
+
+
+def test_the_data_is_small(made):
+    assert len(str(made.data)) < 4_000
+
+
+# -- The questions ---------------------------------------------------------------------
+
+
+def test_nothing_but_the_lookup_is_shown_before_the_guess(control):
+    assert table(control) == [["0"] * 5 + ["109"], *[["?"] * 6] * 4]
+    assert now(control) == "?"
+    show = control.get_by_role("button", name="Show")
+    assert show.get_attribute("aria-disabled") == "true"
+    show.click(force=True)
+    assert now(control) == "?"
+    assert answers(control) == "Choose your guess, then press Show."
+    word(control, 1).click()
+    assert table(control)[1] == ["?"] * 6
+
+
+@pytest.mark.parametrize(
+    ("guess", "begins"),
+    [("gathering", "✓ A word"), ("thinking", "You guessed “thinking”. A word")],
+)
+def test_only_the_right_guess_is_ticked(control, guess, begins):
+    solve(control, guess)
+    assert answers(control).startswith(begins)
+    assert "“letter” moves “a” by 10 % and “red” by 16 %." in answers(control).replace(
+        "\xa0", " "
+    )
+    assert control.locator(".c-guess :disabled").count() == 3
+
+
+@pytest.mark.parametrize(("guess", "begins"), [("the", "✓ "), ("red", "You guessed ")])
+def test_the_article_moves_most_as_the_noun_is_exchanged(control, guess, begins):
+    solve(control, "lookup")
+    next_question(control)
+    assert word(control, 1).inner_text() == "dog"
+    assert now(control) == "?"
+    solve(control, guess)
+    assert answers(control).startswith(begins)
+    assert "“dog” moves “the” by 23 %, “reads” by 5 %, “red” by 4 %." in answers(
+        control
+    ).replace("\xa0", " ")
+    assert now(control) == "der Hund liest ein rotes Buch"
+    assert not control.get_by_role("button", name="Next question").is_visible()
+
+
+def test_the_steps_appear_one_after_another_from_the_bottom(show, made, tab):
+    control = show(made)
+    tab.clock.install(time=0)
+    tab.clock.pause_at(1000)
+    solve(control, "gathering")
+    for known in range(2, STEPS + 1):
+        shown = [row[0] != "?" for row in table(control)]
+        assert shown == [True] * known + [False] * (STEPS - known)
+        assert ("✓" in answers(control)) == (known == STEPS)
+        tab.clock.run_for(FRAME + 10)
+    assert status(control).endswith(answers(control))
+
+
+# -- Mouse, touch and keys -------------------------------------------------------------
+
+
+def test_a_word_goes_through_its_exchanges_and_back(control):
+    solve(control, "gathering")
+    seen = []
+    for _ in range(3):
+        word(control, 5).click()
+        pressed = word(control, 5).get_attribute("aria-pressed")
+        seen.append((word(control, 5).inner_text(), pressed))
+    assert seen == [("newspaper", "true"), ("book", "false"), ("letter", "true")]
+    word(control, 5).click()
+    word(control, 5).click()
+    assert table(control) == [["0"] * 6] * STEPS
+    assert now(control) == "die Katze liest ein rotes Buch"
+    word(control, 0).click()
+    assert word(control, 5).inner_text() == "book"
+
+
+def test_keys_choose_show_and_exchange(control, tab):
+    control.get_by_label("lookup", exact=True).focus()
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    assert answers(control).startswith("✓")
+    assert tab.evaluate("document.activeElement.className") == "c-asks"
+    word(control, 1).focus()
+    tab.keyboard.press(" ")
+    assert word(control, 1).inner_text() == "dog"
+    assert status(control).startswith(
+        "“dog” instead of “cat”. lookup: the 0 %, dog 115 %,"
+    )
+    assert "German: der Hund liest ein rotes Buch." in status(control)
+
+
+def test_a_finger_works_on_a_phone_and_nothing_is_wider(browser, made):
+    context = browser.new_context(
+        viewport={"width": 400, "height": 850}, has_touch=True, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    head = "<meta name=viewport content='width=device-width'>"
+    page.set_content(f"<!doctype html><html lang=en>{head}{made._repr_html_()}")
+    control = page.locator(".control")
+    control.locator(".c-guess label").nth(1).tap()
+    control.get_by_role("button", name="Show").tap()
+    assert answers(control).startswith("✓")
+    word(control, 5).tap()
+    assert word(control, 5).inner_text() == "newspaper"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    box = word(control, 5).bounding_box()
+    assert min(box["width"], box["height"]) >= 36
+    assert control.bounding_box()["height"] <= 850
+    context.close()
+
+
+# -- For everybody ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(tab, made, theme):
+    tab.emulate_media(reduced_motion="reduce")
+    page = f"<!doctype html><html lang=en data-theme={theme}><title>Context</title>"
+    tab.set_content(f"{page}<main>{made._repr_html_()}</main>")
+    assert findings(tab) == []
+    solve(tab.locator(".control"), "thinking")
+    assert findings(tab) == []
+    tab.emulate_media(reduced_motion="no-preference")
+
+
+def test_it_works_from_a_file(tab, made, tmp_path):
+    tab.emulate_media(reduced_motion="reduce")
+    file = tmp_path / "context.html"
+    file.write_text(f"<!doctype html><meta charset=utf-8>{made._repr_html_()}", "utf-8")
+    tab.goto(file.as_uri())
+    solve(tab.locator(".control"), "gathering")
+    assert answers(tab.locator(".control")).startswith("✓")
+    assert tab.faults == []
+    tab.emulate_media(reduced_motion="no-preference")
+
+
+def test_where_no_script_runs_the_question_is_asked(made):
+    assert made.words.startswith(
+        f"“{SENTENCE}” becomes “die Katze liest ein rotes Buch”"
+    )
+    assert made.words.endswith("does the vector of “a” first change?")
+
+
+def test_a_word_of_several_tokens_is_refused(translator):
+    with pytest.raises(ValueError, match="each word must be one token, got"):
+        context_control(translator, "the cat reads a red zebra", EXCHANGES)
+
+
+@pytest.mark.book
+@pytest.mark.parametrize("width", [1400, 400])
+def test_on_the_page_it_stands_in_the_first_half_and_fits(tab, server, width):
+    tab.set_viewport_size({"width": width, "height": 850})
+    tab.goto(f"{server}/book/07_encoder.html")
+    control = tab.locator("[data-control=context]")
+    place = "control => control.getBoundingClientRect().top + scrollY"
+    height = tab.evaluate("document.documentElement.scrollHeight")
+    assert control.evaluate(place) < height / 4
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert control.bounding_box()["height"] <= 850
+    widths = control.locator(".c-context button").evaluate_all(
+        "all => all.map(word => word.offsetWidth)"
+    )
+    assert min(widths) >= max(max(widths) - 1, 40)
