@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from html import escape
 from importlib.resources import files
 from itertools import groupby
@@ -12,7 +13,14 @@ from markdown_it.rules_inline import StateInline
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from bookkit.inspection.rows import Fold, Group, Listing, Row, group_by_note
+from bookkit.inspection.rows import (
+    Fold,
+    Group,
+    Listing,
+    Part,
+    Row,
+    group_by_note,
+)
 from bookkit.inspection.values import Value, sizes
 
 STYLE, SCRIPT = (
@@ -37,9 +45,14 @@ LEGEND = {  # cells that a picture may hold, and what they mean
     "hidden": "−∞",
     "nan": "nan",
 }
+CALLS = """<div class="w-bar w-calls">
+<button type="button" value="i" aria-keyshortcuts="i">Step into</button>
+<button type="button" value="o" aria-keyshortcuts="o">Step out</button></div>
+"""  # in a listing with calls to step into
 PANEL = """<div class="w-panel" hidden>
 <div class="w-bar"><button type="button" value="-1">Back</button>
-<button type="button" value="1">Next</button> <span class="w-count"></span></div>
+<button type="button" value="1">Next</button> <span class="w-count"></span>
+<a class="w-link" href="#" title="An address that leads here">Link</a></div>
 <div class="w-why"></div><div class="w-when"></div>
 <ul class="w-exists" role="list" tabindex="0" aria-label="What exists"></ul>
 <output class="w-spoken"></output></div>"""  # walk.js fills it in
@@ -52,13 +65,18 @@ def render(listing: Listing) -> str:
     dims = (f"{name}\u00a0=\u00a0{size}" for name, size in listing.dims.items())
     # The box goes by the name of the first function, each other part by its own.
     names = ["", *(f' data-walk="{escape(part.name)}"' for part in others)]
+    content = partial(_group, listed=listing.parts)
     body = "".join(
-        f'<div class="w-part"{name}>{"".join(map(_group, part.groups))}</div>'
+        f'<div class="w-part"{name}>{"".join(map(content, part.groups))}</div>'
         for name, part in zip(names, listing.parts, strict=True)
     ).replace('tabindex="-1"', 'tabindex="0"', 1)
     silent = [
         f"{part.qualname}: {x}" for part in listing.parts for x in part.unmentioned
     ]
+    can_enter = any(row.calls for row in listing.rows)
+    stack = '<nav class="w-stack" aria-label="Call stack"></nav>' if can_enter else ""
+    panel = PANEL.replace('<div class="w-why">', f'{CALLS}<div class="w-why">')
+    keys = "; <kbd>i</kbd> into a call, <kbd>o</kbd> out of it" if can_enter else ""
     unmentioned = f' data-unmentioned="{escape("; ".join(silent))}"' if silent else ""
     return (
         f'<section class="walk" data-walk="{escape(listing.name)}"{unmentioned} '
@@ -67,9 +85,11 @@ def render(listing: Listing) -> str:
         '<button type="button" class="w-step" hidden>Step through</button> '
         f"<span>{escape(listing.place)}</span> "
         f'<span class="w-dims">{escape(", ".join(dims))}</span></div>'
-        f'<div class="w-body"><div class="w-rows">{body}</div>{PANEL}</div>'
+        f'{stack}<div class="w-body"><div class="w-rows">{body}</div>'
+        f"{panel if can_enter else PANEL}</div>"
         f'<div class="w-foot">{_legend(listing)}'
-        '<span class="w-keys"><kbd>↑</kbd> <kbd>↓</kbd> line by line</span></div>'
+        '<span class="w-keys"><kbd>↑</kbd> <kbd>↓</kbd> line by line'
+        f"{keys}</span></div>"
         f"<script>{SCRIPT}</script></section>"
     )
 
@@ -107,15 +127,18 @@ _MARKDOWN.inline.ruler.before("escape", "maths", _maths)
 _MARKDOWN.add_render_rule("maths", _render_maths)
 
 
-def _group(group: Group) -> str:
+def _group(group: Group, listed: list[Part]) -> str:
     """Write a note, and beside it the rows that it stands for."""
     note = f'<div class="w-note">{markdown(group.note)}</div>\n' if group.note else ""
-    items = (_fold(x) if isinstance(x, Fold) else _row(x) for x in group.items)
+    items = (
+        _fold(x, listed) if isinstance(x, Fold) else _row(x, listed)
+        for x in group.items
+    )
     rows = f'<ol class="w-lines" role="list">{"".join(items)}</ol>'
     return f'<div class="w-group">{note}{rows}</div>\n'
 
 
-def _fold(fold: Fold) -> str:
+def _fold(fold: Fold, listed: list[Part]) -> str:
     """Write refusals as one row that opens."""
     line = " " * fold.indent + f'<span class="w-folded">{fold.text}</span>'
     return (
@@ -123,7 +146,8 @@ def _fold(fold: Fold) -> str:
         f'<span class="w-main" style="--indent:{fold.indent}">'
         f'<span class="w-spoken">{fold.lines.capitalize()}. </span>'
         f"<code>{_line(fold.rows[0].statement.first, line)}</code></span></summary>\n"
-        f"{''.join(map(_group, group_by_note(fold.rows)))}</details></li>\n"
+        f"{''.join(_group(x, listed) for x in group_by_note(fold.rows))}"
+        "</details></li>\n"
     )
 
 
@@ -131,7 +155,7 @@ def _pale(row: Row | Fold) -> str:
     return "" if row.reached else " w-pale"
 
 
-def _row(row: Row) -> str:
+def _row(row: Row, listed: list[Part]) -> str:
     statement = row.statement
     source = "\n".join(statement.lines) + (f"  {row.comment}" if row.comment else "")
     html = highlight(source) if row.reached else escape(source)
@@ -147,7 +171,21 @@ def _row(row: Row) -> str:
         f'<li class="w-row{_pale(row)}" tabindex="-1">'
         f'<div class="w-main" style="--indent:{row.indent}">'
         f'<span class="w-spoken">Line {statement.first}. </span>'
-        f"<code>{code}</code>\n{items}</div></li>\n"
+        f"<code>{code}</code>\n{items}</div>"
+        f"{''.join(_call(part, listed) for part in row.calls)}</li>\n"
+    )
+
+
+def _call(part: Part, listed: list[Part]) -> str:
+    """Write a call that a reader can step into; without the script it does not show.
+
+    It is empty if the listing also shows it.
+    """
+    is_listed = any(part is other for other in listed)
+    content = "" if is_listed else "".join(_group(x, listed) for x in part.groups)
+    return (
+        f'<template data-name="{escape(part.name)}" data-file="{escape(part.file)}">'
+        f"{content}</template>"
     )
 
 
