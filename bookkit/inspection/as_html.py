@@ -23,10 +23,11 @@ from bookkit.inspection.rows import (
 )
 from bookkit.inspection.values import Value, sizes
 
-STYLE, SCRIPT = (
+STYLE, *SCRIPTS = (
     files("bookkit.inspection").joinpath(name).read_text(encoding="utf-8")
-    for name in ("walk.css", "walk.js")
+    for name in ("walk.css", "walk.js", "picture.js")
 )
+SCRIPT = "".join(SCRIPTS)
 COLOURS = {  # of two kinds that a token belongs to, the special one comes first
     Comment: "comment",
     Keyword.Constant: "number",
@@ -52,7 +53,7 @@ CALLS = """<div class="w-bar w-calls">
 PANEL = """<div class="w-panel" hidden>
 <div class="w-bar"><button type="button" value="-1">Back</button>
 <button type="button" value="1">Next</button> <span class="w-count"></span>
-<a class="w-link" href="#" title="An address that leads here">Link</a></div>
+<a class="w-link" title="The address of this step">Link</a></div>
 <div class="w-why"></div><div class="w-when"></div>
 <ul class="w-exists" role="list" tabindex="0" aria-label="What exists"></ul>
 <output class="w-spoken"></output></div>"""  # walk.js fills it in
@@ -226,7 +227,7 @@ def _cells(value: Value) -> Iterator[str]:
         yield _shape(value)
         yield escape(value.text)
         if value.picture:
-            yield _svg(value.picture.cells)
+            yield _svg(value.picture.cells, _numbers(value))
 
 
 def _name(value: Value) -> str:
@@ -240,7 +241,14 @@ def _shape(value: Value) -> str:
     return f"{letters if value.letters else ''}<span>{sizes(value.shape)}</span>"
 
 
-def _svg(cells: list[list[str]]) -> str:
+def _numbers(value: Value) -> str:
+    """What the script needs to show a value and to draw another head."""
+    picture, shape = value.picture, ",".join(map(str, value.shape))
+    largest = f"{picture.largest:.6g}"
+    return f' data-n="{picture.numbers}" data-shape="{shape}" data-max="{largest}"'
+
+
+def _svg(cells: list[list[str]], numbers: str = "") -> str:
     """Draw the cells: one path for all that look the same."""
     marks = defaultdict(str)
     for y, row in enumerate(cells):
@@ -254,7 +262,7 @@ def _svg(cells: list[list[str]]) -> str:
                 marks[code] += f"M{left} {top}h6v6h-6z"
     paths = "".join(f'<path class="w-{code}" d="{d}"/>' for code, d in marks.items())
     size = f'width="{7 * len(cells[0]) - 1}" height="{7 * len(cells) - 1}"'
-    return f'<svg {size} aria-hidden="true">{paths}</svg>'
+    return f'<svg {size}{numbers} aria-hidden="true">{paths}</svg>'
 
 
 def _legend(listing: Listing) -> str:

@@ -152,6 +152,13 @@ if (!window.walkListens) {
       const isOld = again.includes(name) && rows.indexOf(value.row) < loop;
       item.classList.toggle("w-new", value.row === row);
       item.append(...value.cell.cloneNode(true).childNodes);
+      for (const picture of item.querySelectorAll("svg[data-n]")) { /* see picture.js */
+        picture.removeAttribute("aria-hidden");
+        picture.setAttribute("role", "button");
+        picture.setAttribute("tabindex", "0");
+        picture.setAttribute("aria-label", `Enlarge ${name}`);
+        picture.dataset.lmSuppressShortcuts = "true";
+      }
       item.dataset.source = isOld ? "before the loop"
         : value.until ? `until ${source(value.until)}` : source(value.row);
       return item;
@@ -296,7 +303,7 @@ if (!window.walkListens) {
   document.addEventListener("click", (event) => {
     const button = event.target.closest(".walk button");
     const walk = button?.closest(".walk");
-    if (!button) return;
+    if (!button || button.closest("dialog")) return;
     if (button.value === "i") enter(walk);
     else if (button.value === "o") leave(walk);
     else if (button.value === "up") leave(walk, Number(button.dataset.level));
@@ -312,7 +319,7 @@ if (!window.walkListens) {
     const { key, target } = event;
     const walk = target.closest?.(".walk");
     const modified = event.ctrlKey || event.altKey || event.metaKey || event.shiftKey;
-    if (!walk || modified) return;
+    if (!walk || modified || target.closest("dialog")) return;
     if (key === "Escape" && isStepping(walk)) {
       toggle(walk);
     } else if (key in steps && target.matches(".w-row, .w-stepping button")) {

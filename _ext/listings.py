@@ -1,7 +1,8 @@
-"""Say in which chapter's listing the notes of a function are that a reader steps into.
+"""Let the listings of a page share what they can.
 
-A listing records calls of functions that other chapters walk through; their notes are
-not repeated.
+A listing records calls of functions that other chapters walk through: the page links to
+the notes there. Each listing brings its style and its script, for JupyterLab; a page
+needs the first style and the last script.
 """
 
 import re
@@ -10,6 +11,8 @@ from html import escape
 from docutils import nodes
 
 WALKED = re.compile(r'data-walk="([^"]+)"')
+STYLE = re.compile(r'(?<=line by line">)<style>.*?</style>', re.DOTALL)
+SCRIPT = re.compile(r"(?<=</div>)<script>/\* The arrow keys.*?</script>", re.DOTALL)
 CALL = re.compile(r'(<template data-name="([^"]+)")')
 
 
@@ -20,9 +23,9 @@ def note_listings(app, doctree):
     app.env.metadata[app.env.docname]["walked"] = " ".join(walked)
 
 
-def say_where(app, pagename, templatename, context, doctree):
-    """Insert the address of the notes into the calls of a page."""
-    if doctree is None or '<template data-name="' not in context.get("body", ""):
+def share(app, pagename, templatename, context, doctree):
+    """Insert the address of the notes into the calls of a page; drop what is double."""
+    if doctree is None or 'class="walk"' not in context.get("body", ""):
         return
     facts, titles = app.env.metadata, app.env.titles
     pages = {
@@ -39,10 +42,15 @@ def say_where(app, pagename, templatename, context, doctree):
         chapter = escape(titles[page].astext())
         return f'{match[1]} data-home="{address}" data-chapter="{chapter}"'
 
-    context["body"] = CALL.sub(insert, context["body"])
+    body = CALL.sub(insert, context["body"])
+    styles, scripts = list(STYLE.finditer(body)), list(SCRIPT.finditer(body))
+    doubles = sorted([*styles[1:], *scripts[:-1]], key=re.Match.start, reverse=True)
+    for double in doubles:
+        body = body[: double.start()] + body[double.end() :]
+    context["body"] = body
 
 
 def setup(app):
     app.connect("doctree-read", note_listings)
-    app.connect("html-page-context", say_where)
+    app.connect("html-page-context", share)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
