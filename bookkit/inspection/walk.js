@@ -223,6 +223,10 @@ if (!window.walkListens) {
     const row = rows[Math.max(0, Math.min(wanted, rows.length - 1))];
     if (document.activeElement.matches(".w-row")) row.focus({ preventScroll: true });
     mark(row);
+    bringIntoSight(walk, row);
+  }
+
+  function bringIntoSight(walk, row) {
     for (const part of [walk.querySelector(".w-panel"), row]) {
       part.scrollIntoView({ block: "nearest" });
     }
@@ -264,9 +268,9 @@ if (!window.walkListens) {
 
   function arrive(walk, row, onRow) {
     fit(walk);
-    mark(row);
-    if (onRow) row.focus({ preventScroll: true });
-    go(walk, 0);
+    if (onRow) row.focus({ preventScroll: true }); /* which marks it */
+    else mark(row);
+    bringIntoSight(walk, row);
   }
 
   /* The panel has the height that its tallest step needs, so that Next stays under the
