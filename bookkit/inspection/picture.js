@@ -8,8 +8,9 @@ if (!window.walkPictures) {
 
   function make(tag, text = "", attributes = {}) {
     const isSvg = ["svg", "path", "rect", "text"].includes(tag);
-    const made = isSvg ? document.createElementNS("http://www.w3.org/2000/svg", tag)
-      : document.createElement(tag);
+    const space = isSvg ? document.querySelector(".walk svg").namespaceURI
+      : document.body.namespaceURI;
+    const made = document.createElementNS(space, tag);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     if (text !== "") made.textContent = text;
     return made;
