@@ -36,6 +36,7 @@ WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 400, "height": 800}
 
 def outer(x):
     require_positive(x=x)
+    check_small(x)
     for i in range(3):
         y = middle(x + i)
     both = inner(y), inner(2 * y), max(y, 1)
@@ -50,6 +51,11 @@ def middle(x):
 def inner(x):
     doubled = 2 * x
     return doubled
+
+
+def check_small(x):
+    if x > 9:
+        raise ValueError
 
 
 @dataclasses.dataclass
@@ -94,7 +100,7 @@ def test_the_last_call_of_a_line_is_the_one_whose_values_the_line_shows():
 
 def test_checks_other_packages_and_generated_functions_are_stepped_over():
     run = trace(outer, 1, depth=9)
-    assert calls(run, "require_positive") == []
+    assert calls(run, "require_positive") == calls(run, "check_small") == []
     assert "max" not in tree(run)
     assert "__init__" not in tree(run)
 
