@@ -53,7 +53,7 @@ CALLS = """<div class="w-bar w-calls">
 PANEL = """<div class="w-panel" hidden>
 <div class="w-bar"><button type="button" value="-1">Back</button>
 <button type="button" value="1">Next</button> <span class="w-count"></span>
-<a class="w-link" title="The address of this step">Link</a></div>
+<a class="w-link">Link to this step</a></div>
 <div class="w-why"></div><div class="w-when"></div>
 <ul class="w-exists" role="list" tabindex="0" aria-label="What exists"></ul>
 <output class="w-spoken"></output></div>"""  # walk.js fills it in
