@@ -432,6 +432,13 @@ def test_of_several_calls_of_a_line_each_can_be_entered(show):
     listing.page.keyboard.press("i")
     assert current(listing).startswith("def decode")
     assert listing.locator(".w-exists li").count() == 4
+    listing.page.keyboard.press("o")
+    for name in ("Transformer.encode", "Transformer.decode", "Transformer.decode"):
+        listing.get_by_role("button", name=f"Step into {name}").click()
+        assert stack(listing)[-1] == name
+        into = listing.locator(".w-calls button").first
+        assert into.evaluate("e => document.activeElement === e"), name
+        listing.get_by_role("button", name="Step out").click()
 
 
 def test_the_focus_stays_on_the_line_when_a_call_is_entered_from_there(show, walked):

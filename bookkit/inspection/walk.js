@@ -175,9 +175,19 @@ if (!window.walkListens) {
     panel(".w-link").href = addressOf(walk, row);
     panel(".w-why").replaceChildren(...whyOf(row));
     if (panel(".w-calls")) {
-      const call = nextCall(row);
-      panel("[value=i]").textContent = `Step into ${call ? titleOf(call.dataset.name) : ""}`;
-      panel("[value=i]").ariaDisabled = !call;
+      const calls = callsOf(row), into = panel("[value=i]");
+      const isLost = document.activeElement.matches(".w-calls [data-turn]");
+      for (const more of walk.querySelectorAll(".w-calls [data-turn]")) more.remove();
+      into.ariaDisabled = !calls.length;
+      into.textContent = "Step into";
+      calls.forEach((call, turn) => {
+        const button = turn ? into.cloneNode() : into;
+        button.textContent = `Step into ${titleOf(call.dataset.name)}`;
+        if (!turn) return;
+        button.dataset.turn = turn;
+        panel("[value=o]").before(button);
+      });
+      if (isLost) into.focus({ preventScroll: true });
       panel("[value=o]").ariaDisabled = !frames.length;
       const callers = frames.map((frame) => titleOf(nameIn(walk, frame.caller)));
       const buttons = callers.map((caller, level) => {
@@ -232,8 +242,8 @@ if (!window.walkListens) {
     }
   }
 
-  /* Step into the call of the current line; of several, into the one after the last that
-     was left. The lines of its caller stay in the page, out of sight. */
+  /* Step into the call of the current line; of several, the key enters the one after the
+     last that was left. The lines of its caller stay in the page, out of sight. */
   function enter(walk) {
     const row = current(walk), call = row && nextCall(row);
     if (!call) return;
@@ -308,7 +318,11 @@ if (!window.walkListens) {
     const button = event.target.closest(".walk button");
     const walk = button?.closest(".walk");
     if (!button || button.closest("dialog")) return;
-    if (button.value === "i") enter(walk);
+    if (button.value === "i") {
+      const row = current(walk);
+      if (row) row.dataset.turn = button.dataset.turn ?? 0;
+      enter(walk);
+    }
     else if (button.value === "o") leave(walk);
     else if (button.value === "up") leave(walk, Number(button.dataset.level));
     else if (button.value) go(walk, Number(button.value));
