@@ -3,10 +3,13 @@
 import dataclasses
 import gzip
 import re
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 from book_files import HTML, ROOT
+from docutils import nodes
 from playwright.sync_api import expect
 from torch import nn
 
@@ -24,6 +27,9 @@ from transformer_lib.model import (
     TransformerConfig,
     scaled_dot_product_attention,
 )
+
+sys.path.insert(0, str(ROOT / "_ext"))
+import listings
 
 B, H, S, T, D_K = 2, 3, 7, 5, 4
 D_MODEL, LAYERS = H * D_K, 2
@@ -695,6 +701,47 @@ def test_axe_finds_nothing_in_a_call_and_in_a_large_picture(show, walked, theme,
 
 
 # -- The built pages -------------------------------------------------------------------
+
+
+def test_listings_share_style_and_script_and_say_where_the_notes_are(tmp_path):
+    html = "<hr>".join(walk(outer, 1, depth=2)._repr_html_() for _ in range(3))
+    name, home = f"{__name__}.middle", f"{__name__}.inner"
+    facts = {
+        "book/02": {"walked": f"{home} {name}"},
+        "book/09": {"walked": home},
+        "book/11": {},
+        "book/13": {"walked": name},
+    }
+    env = SimpleNamespace(
+        metadata=facts,
+        titles=dict.fromkeys(facts, nodes.title("", "2. Two & more")),
+    )
+    builder = SimpleNamespace(get_relative_uri=lambda page, to: f"{to[5:]}.html")
+    app, context = SimpleNamespace(env=env, builder=builder), {"body": html}
+    listings.share(app, "book/13", "", context, nodes.document(None, None))
+    body = context["body"]
+    assert body.count("<style>") == body.count("<script>") == 1
+    first, _, last = body.split("<hr>")
+    assert "<style>" in first
+    assert "<script>" in last
+    link = f'data-home="02.html#walk={home}" data-chapter="2. Two &amp; more"'
+    assert f'<template data-name="{home}" {link} data-file' in first
+    listings.share(
+        app, "book/02", "", context := {"body": html}, nodes.document(None, None)
+    )
+    assert "data-home" not in context["body"]
+
+
+def test_the_build_notes_what_a_page_walks_through():
+    document = nodes.document(None, None)
+    html = walk(middle, 1, also=[inner], depth=2)._repr_html_()
+    document += nodes.raw("", html, format="html")
+    env = SimpleNamespace(docname="book/02", metadata={"book/02": {}})
+    listings.note_listings(SimpleNamespace(env=env), document)
+    assert env.metadata["book/02"]["walked"].split() == [
+        f"{__name__}.middle",
+        f"{__name__}.inner",
+    ]
 
 
 @pytest.mark.book
