@@ -559,6 +559,15 @@ def test_a_click_on_the_link_sets_the_address_and_a_link_within_the_page_works(
     assert stack(listing) == NAMES[:2]
 
 
+def test_an_address_may_name_a_function_that_stands_below_another(show):
+    both = walk(middle, 1, also=[inner])
+    address = f"#walk={__name__}.inner&line={inner.__code__.co_firstlineno + 1}"
+    assert current(show(both, address=address)).startswith("doubled = ")
+    listing = show(both, walk(inner, 1), address=address)  # its own listing comes first
+    assert current(listing).startswith("doubled = ")
+    assert listing.page.locator(".walk.w-stepping").count() == 1
+
+
 @pytest.mark.parametrize(
     "address",
     [

@@ -1,7 +1,8 @@
 /* The arrow keys, Home and End move through a listing. "Step through" turns it into
    bare code with a panel beside it, which shows what exists after the current line.
-   "Step into" lays the lines of a call over those of its caller. All state is in the page, so that any number of listings share these listeners, however
-   often the script runs. */
+   "Step into" lays the lines of a call over those of its caller. All state is in the
+   page, so that any number of listings share these listeners, however often the script
+   runs. */
 for (const part of document.querySelectorAll(".w-step, .w-panel")) part.hidden = false;
 /* JupyterLab takes the arrow keys away from whatever does not say this of itself. */
 for (const part of document.querySelectorAll(".walk :is([tabindex], a, button, summary)")) {
@@ -110,13 +111,16 @@ if (!window.walkListens) {
     return `#walk=${name}${nth > 0 ? `:${nth + 1}` : ""}${stack && `&stack=${stack}`}`
       + `&line=${keyOf(walk, row)}`;
   }
+
   function openAddress() {
     const wanted = new URLSearchParams(location.hash.slice(1));
     if (!wanted.has("walk")) return;
     const [name, nth = 1] = wanted.get("walk").split(":");
-    const walk = [...document.querySelectorAll(".walk")].filter((other) =>
-      [other, ...other.querySelectorAll("[data-walk]")].some((part) => part.dataset.walk === name)
-    )[nth - 1];
+    const listings = [...document.querySelectorAll(".walk")];
+    const shows = (other) => other.dataset.walk === name;
+    const own = listings.filter(shows); /* or it is one of several functions */
+    const also = (other) => [...other.querySelectorAll("[data-walk]")].some(shows);
+    const walk = own.length ? own[nth - 1] : listings.find(also);
     if (!walk) return;
     for (let part = walk; part; part = part.parentElement) {
       if (part.matches("details")) part.open = true;
@@ -322,8 +326,7 @@ if (!window.walkListens) {
       const row = current(walk);
       if (row) row.dataset.turn = button.dataset.turn ?? 0;
       enter(walk);
-    }
-    else if (button.value === "o") leave(walk);
+    } else if (button.value === "o") leave(walk);
     else if (button.value === "up") leave(walk, Number(button.dataset.level));
     else if (button.value) go(walk, Number(button.value));
     else toggle(walk);
