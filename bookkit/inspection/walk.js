@@ -204,7 +204,9 @@ if (!window.walkListens) {
       here.textContent = name;
       here.ariaCurrent = "true";
       file.textContent = partOf(row).dataset.file ?? "";
-      walk.querySelector(".w-stack").replaceChildren(...buttons, here, file);
+      const stack = walk.querySelector(".w-stack");
+      stack.replaceChildren(...buttons, here, file);
+      stack.scrollLeft = here.offsetLeft - stack.clientWidth + here.offsetWidth + 16;
     }
     panel(".w-when").textContent = when;
     panel(".w-exists").replaceChildren(...items);
