@@ -251,7 +251,6 @@ def show(tab, tmp_path):
         page.write_text(
             f'{start}<meta charset="utf-8"><body>{html}</body>', encoding="utf-8"
         )
-        tab.set_default_timeout(8000)
         tab.goto("about:blank")
         tab.goto(page.as_uri() + address)
         return tab.locator(".walk").last
@@ -649,7 +648,7 @@ def test_a_picture_names_its_axes_and_another_head_or_sentence_can_be_chosen(
     weights = attended.result[1]
     listing = show(attended)
     step_to(listing, "weights = scores.softmax")
-    listing.locator(".w-new svg").focus()
+    listing.get_by_role("button", name="Enlarge weights").focus()
     listing.page.keyboard.press("Enter")
     dialog = listing.page.get_by_role("dialog", name="weights")
     assert f"rows: T ({T}), columns: S ({S})" in dialog.inner_text()
