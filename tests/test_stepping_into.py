@@ -785,12 +785,12 @@ def test_a_call_links_to_the_chapter_with_its_notes(tab):
     address = "#walk=transformer_lib.model.encoder.EncoderLayer.forward"
     tab.goto(page.as_uri() + address)
     listing = tab.locator(".walk.w-stepping")
-    enter(listing, "x = self.self_attention_residual")
+    enter(listing, "x = self.self_attention_residual", "return self.norm")
     link = listing.locator(".w-why a")
     link.click()
     there = tab.locator(".walk.w-stepping")
     there.wait_for()
-    assert "/06_sublayers.html#walk=" in tab.url
+    assert "/04_many_heads.html#walk=" in tab.url
     assert current(there).startswith("def forward")
     assert there.locator(".w-why").inner_text()
     assert tab.faults == []

@@ -91,7 +91,7 @@ if (!window.walkListens) {
     if (found || !home) return [...found?.cloneNode(true).childNodes ?? []];
     const link = document.createElement("a");
     link.href = `${home}&line=${number}`;
-    link.textContent = `The notes on this function are in ${chapter}`;
+    link.textContent = `The notes on this function: ${chapter}`;
     return [link];
   }
 
