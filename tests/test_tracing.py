@@ -744,17 +744,23 @@ def test_tensors_without_versions_can_be_walked():
     assert made(trace(f, torch.zeros(T)), "y =") == {"y": "all 1"}
 
 
-def test_nothing_of_the_run_is_kept_alive():
+@pytest.mark.parametrize("depth", [0, 1])
+def test_nothing_of_the_run_is_kept_alive(depth):
     kept = []
 
-    def f(x):
+    def add(x):
         y = x + 1
+        kept.append(weakref.ref(y))
+        return y
+
+    def f(x):
+        y = add(x)
         kept.append(weakref.ref(y))
 
     gc.disable()
     try:
-        run = trace(f, torch.zeros(T))
-        assert kept[0]() is None
+        run = trace(f, torch.zeros(T), depth=depth)
+        assert [ref() for ref in kept] == [None, None]
         assert run.result is None
     finally:
         gc.enable()
@@ -822,12 +828,14 @@ class CallTracer(PythonTracer):
         super().trace(frame, event, arg)
 
 
-@pytest.mark.parametrize("also", [[], [half]], ids=["one", "two"])
+@pytest.mark.parametrize(
+    "more", [{}, {"also": [half]}, {"depth": 1}], ids=["one", "two", "deep"]
+)
 @pytest.mark.parametrize(
     "tracer", [PythonTracer, TracerThatTakesTheHookBack, CallTracer]
 )
-def test_a_tracer_that_was_there_sees_what_it_would_have_seen(tracer, also):
-    walked, restored = seen_by(tracer, lambda: trace(add_up, 3, also=also))
+def test_a_tracer_that_was_there_sees_what_it_would_have_seen(tracer, more):
+    walked, restored = seen_by(tracer, lambda: trace(add_up, 3, **more))
     alone, _ = seen_by(tracer, lambda: add_up(3))
     assert walked == alone
     assert restored

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from html import escape
 from importlib.resources import files
 from itertools import groupby
@@ -12,13 +13,21 @@ from markdown_it.rules_inline import StateInline
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from bookkit.inspection.rows import Fold, Group, Listing, Row, group_by_note
+from bookkit.inspection.rows import (
+    Fold,
+    Group,
+    Listing,
+    Part,
+    Row,
+    group_by_note,
+)
 from bookkit.inspection.values import Value, sizes
 
-STYLE, SCRIPT = (
+STYLE, *SCRIPTS = (
     files("bookkit.inspection").joinpath(name).read_text(encoding="utf-8")
-    for name in ("walk.css", "walk.js")
+    for name in ("walk.css", "walk.js", "picture.js")
 )
+SCRIPT = "".join(SCRIPTS)
 COLOURS = {  # of two kinds that a token belongs to, the special one comes first
     Comment: "comment",
     Keyword.Constant: "number",
@@ -37,9 +46,14 @@ LEGEND = {  # cells that a picture may hold, and what they mean
     "hidden": "−∞",
     "nan": "nan",
 }
+CALLS = """<div class="w-bar w-calls">
+<button type="button" value="i" aria-keyshortcuts="i">Step into</button>
+<button type="button" value="o" aria-keyshortcuts="o">Step out</button></div>
+"""  # in a listing with calls to step into
 PANEL = """<div class="w-panel" hidden>
 <div class="w-bar"><button type="button" value="-1">Back</button>
-<button type="button" value="1">Next</button> <span class="w-count"></span></div>
+<button type="button" value="1">Next</button> <span class="w-count"></span>
+<a class="w-link">Link to this step</a></div>
 <div class="w-why"></div><div class="w-when"></div>
 <ul class="w-exists" role="list" tabindex="0" aria-label="What exists"></ul>
 <output class="w-spoken"></output></div>"""  # walk.js fills it in
@@ -52,13 +66,18 @@ def render(listing: Listing) -> str:
     dims = (f"{name}\u00a0=\u00a0{size}" for name, size in listing.dims.items())
     # The box goes by the name of the first function, each other part by its own.
     names = ["", *(f' data-walk="{escape(part.name)}"' for part in others)]
+    content = partial(_group, listed=listing.parts)
     body = "".join(
-        f'<div class="w-part"{name}>{"".join(map(_group, part.groups))}</div>'
+        f'<div class="w-part"{name}>{"".join(map(content, part.groups))}</div>'
         for name, part in zip(names, listing.parts, strict=True)
     ).replace('tabindex="-1"', 'tabindex="0"', 1)
     silent = [
         f"{part.qualname}: {x}" for part in listing.parts for x in part.unmentioned
     ]
+    can_enter = any(row.calls for row in listing.rows)
+    stack = '<nav class="w-stack" aria-label="Call stack"></nav>' if can_enter else ""
+    panel = PANEL.replace('<div class="w-why">', f'{CALLS}<div class="w-why">')
+    keys = "; <kbd>i</kbd> into a call, <kbd>o</kbd> out of it" if can_enter else ""
     unmentioned = f' data-unmentioned="{escape("; ".join(silent))}"' if silent else ""
     return (
         f'<section class="walk" data-walk="{escape(listing.name)}"{unmentioned} '
@@ -67,9 +86,11 @@ def render(listing: Listing) -> str:
         '<button type="button" class="w-step" hidden>Step through</button> '
         f"<span>{escape(listing.place)}</span> "
         f'<span class="w-dims">{escape(", ".join(dims))}</span></div>'
-        f'<div class="w-body"><div class="w-rows">{body}</div>{PANEL}</div>'
+        f'{stack}<div class="w-body"><div class="w-rows">{body}</div>'
+        f"{panel if can_enter else PANEL}</div>"
         f'<div class="w-foot">{_legend(listing)}'
-        '<span class="w-keys"><kbd>↑</kbd> <kbd>↓</kbd> line by line</span></div>'
+        '<span class="w-keys"><kbd>↑</kbd> <kbd>↓</kbd> line by line'
+        f"{keys}</span></div>"
         f"<script>{SCRIPT}</script></section>"
     )
 
@@ -107,15 +128,18 @@ _MARKDOWN.inline.ruler.before("escape", "maths", _maths)
 _MARKDOWN.add_render_rule("maths", _render_maths)
 
 
-def _group(group: Group) -> str:
+def _group(group: Group, listed: list[Part]) -> str:
     """Write a note, and beside it the rows that it stands for."""
     note = f'<div class="w-note">{markdown(group.note)}</div>\n' if group.note else ""
-    items = (_fold(x) if isinstance(x, Fold) else _row(x) for x in group.items)
+    items = (
+        _fold(x, listed) if isinstance(x, Fold) else _row(x, listed)
+        for x in group.items
+    )
     rows = f'<ol class="w-lines" role="list">{"".join(items)}</ol>'
     return f'<div class="w-group">{note}{rows}</div>\n'
 
 
-def _fold(fold: Fold) -> str:
+def _fold(fold: Fold, listed: list[Part]) -> str:
     """Write refusals as one row that opens."""
     line = " " * fold.indent + f'<span class="w-folded">{fold.text}</span>'
     return (
@@ -123,7 +147,8 @@ def _fold(fold: Fold) -> str:
         f'<span class="w-main" style="--indent:{fold.indent}">'
         f'<span class="w-spoken">{fold.lines.capitalize()}. </span>'
         f"<code>{_line(fold.rows[0].statement.first, line)}</code></span></summary>\n"
-        f"{''.join(map(_group, group_by_note(fold.rows)))}</details></li>\n"
+        f"{''.join(_group(x, listed) for x in group_by_note(fold.rows))}"
+        "</details></li>\n"
     )
 
 
@@ -131,7 +156,7 @@ def _pale(row: Row | Fold) -> str:
     return "" if row.reached else " w-pale"
 
 
-def _row(row: Row) -> str:
+def _row(row: Row, listed: list[Part]) -> str:
     statement = row.statement
     source = "\n".join(statement.lines) + (f"  {row.comment}" if row.comment else "")
     html = highlight(source) if row.reached else escape(source)
@@ -147,7 +172,21 @@ def _row(row: Row) -> str:
         f'<li class="w-row{_pale(row)}" tabindex="-1">'
         f'<div class="w-main" style="--indent:{row.indent}">'
         f'<span class="w-spoken">Line {statement.first}. </span>'
-        f"<code>{code}</code>\n{items}</div></li>\n"
+        f"<code>{code}</code>\n{items}</div>"
+        f"{''.join(_call(part, listed) for part in row.calls)}</li>\n"
+    )
+
+
+def _call(part: Part, listed: list[Part]) -> str:
+    """Write a call that a reader can step into; without the script it does not show.
+
+    It is empty if the listing also shows it.
+    """
+    is_listed = any(part is other for other in listed)
+    content = "" if is_listed else "".join(_group(x, listed) for x in part.groups)
+    return (
+        f'<template data-name="{escape(part.name)}" data-file="{escape(part.file)}">'
+        f"{content}</template>"
     )
 
 
@@ -188,7 +227,7 @@ def _cells(value: Value) -> Iterator[str]:
         yield _shape(value)
         yield escape(value.text)
         if value.picture:
-            yield _svg(value.picture.cells)
+            yield _svg(value.picture.cells, _numbers(value))
 
 
 def _name(value: Value) -> str:
@@ -202,7 +241,14 @@ def _shape(value: Value) -> str:
     return f"{letters if value.letters else ''}<span>{sizes(value.shape)}</span>"
 
 
-def _svg(cells: list[list[str]]) -> str:
+def _numbers(value: Value) -> str:
+    """What the script needs to show a value and to draw another head."""
+    picture, shape = value.picture, ",".join(map(str, value.shape))
+    largest = f"{picture.largest:.6g}"
+    return f' data-n="{picture.numbers}" data-shape="{shape}" data-max="{largest}"'
+
+
+def _svg(cells: list[list[str]], numbers: str = "") -> str:
     """Draw the cells: one path for all that look the same."""
     marks = defaultdict(str)
     for y, row in enumerate(cells):
@@ -216,7 +262,7 @@ def _svg(cells: list[list[str]]) -> str:
                 marks[code] += f"M{left} {top}h6v6h-6z"
     paths = "".join(f'<path class="w-{code}" d="{d}"/>' for code, d in marks.items())
     size = f'width="{7 * len(cells[0]) - 1}" height="{7 * len(cells) - 1}"'
-    return f'<svg {size} aria-hidden="true">{paths}</svg>'
+    return f'<svg {size}{numbers} aria-hidden="true">{paths}</svg>'
 
 
 def _legend(listing: Listing) -> str:

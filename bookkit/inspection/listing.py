@@ -46,6 +46,7 @@ def walk(
     dims: dict[str, int] | None = None,
     notes: Notes | None = None,
     also: Sequence[Callable] = (),
+    depth: int = 0,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     **kwargs: Any,
 ) -> Walk:
@@ -75,6 +76,9 @@ def walk(
         also: Functions, methods or modules that the call calls, directly or not: shown
             below it in this order, as they first ran. A key of a note is then the
             beginning of exactly one line of them all.
+        depth: How many levels of calls a reader can step into from a line: functions of
+            the same package, other than argument checks. They need no notes here. Each
+            has its own letters for shapes, from its own comments.
         raises: An exception that the call must raise, or several of which it must raise
             one; the listing ends there.
         **kwargs: Handed to the call.
@@ -88,24 +92,12 @@ def walk(
             function in ``also``.
         OSError, RuntimeError, TypeError: If the call cannot be walked, as in ``trace``.
     """
-    run = tracing.trace(call, *args, also=also, raises=raises, **kwargs)
+    run = tracing.trace(call, *args, also=also, depth=depth, raises=raises, **kwargs)
     ran = [run, *run.also]
-    traced = [
-        (statement, record)
-        for part in ran
-        for statement, record in zip(part.statements, part.records, strict=True)
-    ]
     letters = Letters(dims or {})
-    confirmed = _name_shapes(traced, letters)
-    parts = [
-        Part(
-            module=part.function.__module__,
-            qualname=part.function.__qualname__,
-            file=_file(part.function),
-            rows=_rows(part, confirmed),
-        )
-        for part in ran
-    ]
+    confirmed = _name_shapes(ran, letters)
+    listed = {id(part): None for part in ran}
+    parts = [_part(part, confirmed, listed) for part in ran]
     if notes is not None:
         _attach_notes(notes, parts)
         for part, traced_part in zip(parts, ran, strict=True):
@@ -113,7 +105,30 @@ def walk(
     return Walk(parts, letters.sizes, run.result, run.error)
 
 
-def _rows(part: tracing.Part, confirmed: list[Statement]) -> list[Row]:
+def _part(
+    part: tracing.Part, confirmed: list[Statement], listed: dict[int, Part | None]
+) -> Part:
+    """Prepare a function; one that is only called has letters of its own."""
+    if found := listed.get(id(part)):
+        return found
+    if id(part) not in listed:
+        letters = Letters({})
+        letters.dims = letters.sizes  # what its comments name, names its arguments
+        confirmed += _name_shapes([part], letters)
+    prepared = Part(
+        module=part.function.__module__,
+        qualname=part.function.__qualname__,
+        file=_file(part.function),
+        rows=_rows(part, confirmed, listed),
+    )
+    if id(part) in listed:
+        listed[id(part)] = prepared
+    return prepared
+
+
+def _rows(
+    part: tracing.Part, confirmed: list[Statement], listed: dict[int, Part | None]
+) -> list[Row]:
     pairs = list(zip(part.statements, part.records, strict=True))
     refused = {statement.refusal for statement, record in pairs if record.raised}
     rows = [
@@ -125,6 +140,7 @@ def _rows(part: tracing.Part, confirmed: list[Statement]) -> list[Row]:
             made=record.made,
             raised=record.raised,
             is_folded=statement.refusal not in {0, *refused},
+            calls=[_part(c, confirmed, listed) for c in record.calls.values()],
         )
         for statement, record in pairs
     ]
@@ -134,10 +150,13 @@ def _rows(part: tracing.Part, confirmed: list[Statement]) -> list[Row]:
     return rows
 
 
-def _name_shapes(
-    traced: list[tuple[Statement, tracing.Record]], letters: Letters
-) -> list[Statement]:
+def _name_shapes(parts: list[tracing.Part], letters: Letters) -> list[Statement]:
     """Give every shape its letters; return the statements whose comments gave them."""
+    traced = [
+        pair
+        for part in parts
+        for pair in zip(part.statements, part.records, strict=True)
+    ]
     confirmed, given = [], []
     for statement, record in traced:
         shapes = parse_shapes(statement.comment)

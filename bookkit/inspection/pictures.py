@@ -7,6 +7,9 @@ import torch
 from torch import Tensor
 
 MOST_ROWS, MOST_COLUMNS = 12, 24
+MOST_NUMBERS = 400  # of a tensor kept whole; of a larger one, the last sentence
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+STEPS = 2000  # from zero to the largest number
 
 
 @dataclass
@@ -18,10 +21,16 @@ class Picture:
             ``p4`` for signed numbers; ``s0`` to ``s5`` for shares; ``true``, ``false``;
             ``hidden`` for minus infinity; ``nan``.
         is_slice: Whether there are axes before the last two.
+        numbers: The last numbers of the tensor, two digits of base 64 each: 2047 plus
+            the number in steps of ``largest / 2000``, or 0, 1, 2 for nan, minus
+            infinity, infinity.
+        largest: The largest of them, without its sign.
     """
 
     cells: list[list[str]]
     is_slice: bool
+    numbers: str = ""
+    largest: float = 1.0
 
 
 def draw(tensor: Tensor) -> Picture | None:
@@ -30,6 +39,9 @@ def draw(tensor: Tensor) -> Picture | None:
     if tensor.numel() < 2 or not (is_mask or tensor.is_floating_point()):
         return None
     is_slice = tensor.dim() > 2
+    kept = tensor.double()
+    while kept.dim() > 2 and kept.numel() > MOST_NUMBERS:
+        kept = kept[-1]
     while tensor.dim() > 2:
         tensor = tensor[-1]
     table = tensor.reshape(-1, tensor.size(-1)).double()
@@ -51,4 +63,13 @@ def draw(tensor: Tensor) -> Picture | None:
         level = round(4 * min(x / largest, 1.0))
         return f"p{level}" if level > 0 else f"n{-level}" if level < 0 else "zero"
 
-    return Picture([[colour(x) for x in row] for row in table.tolist()], is_slice)
+    cells = [[colour(x) for x in row] for row in table.tolist()]
+    return Picture(cells, is_slice, *_pack(kept.flatten()))
+
+
+def _pack(numbers: Tensor) -> tuple[str, float]:
+    finite = numbers[numbers.isfinite()].abs().tolist()
+    largest = max(finite, default=0.0) or 1.0
+    codes = (numbers / largest * STEPS).round() + 2047
+    codes = codes.nan_to_num(0, neginf=1, posinf=2).int().tolist()
+    return "".join(DIGITS[code // 64] + DIGITS[code % 64] for code in codes), largest

@@ -19,6 +19,7 @@ class Row:
         raised: The exception that came out of it.
         is_folded: Whether it belongs to a refusal, and to one that refused nothing.
         note: What it is for, in Markdown, and the lines below it with it.
+        calls: The recorded calls that it made; a reader may step into them.
     """
 
     statement: Statement
@@ -29,6 +30,7 @@ class Row:
     raised: str
     is_folded: bool
     note: str = ""
+    calls: "list[Part]" = field(default_factory=list)
 
     @property
     def indent(self) -> int:

@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType, FunctionType
+from types import CellType, FrameType, FunctionType
 from typing import Any
 
 from torch import nn
@@ -26,12 +26,15 @@ class Record:
         entered: How often the block below it was entered, if it is a header.
         made: What it made the last time that it ran.
         raised: The exception that came out of it the last time, in words.
+        calls: The functions that it called the last time, if they are recorded: of each
+            its last call.
     """
 
     times: int = 0
     entered: int = 0
     made: list[Value] = dataclasses.field(default_factory=list)
     raised: str = ""
+    calls: dict[Any, "Part"] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -60,14 +63,15 @@ def trace(
     /,
     *args: Any,
     also: Sequence[Callable] = (),
+    depth: int = 0,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     **kwargs: Any,
 ) -> Run:
     """Run ``call(*args, **kwargs)`` and record its first frame, statement by statement.
 
-    Whatever the call calls is stepped over, except the functions in ``also``. A tracer
-    that is at work already, such as a debugger's or a coverage tool's, goes on
-    receiving its events.
+    Whatever the call calls is stepped over, except the functions in ``also`` and those
+    within ``depth``. A tracer that is at work already, such as a debugger's or a
+    coverage tool's, goes on receiving its events.
 
     Args:
         call: A function, a method, a module (its ``forward``) or a class (its
@@ -75,6 +79,8 @@ def trace(
         *args: Handed to the call.
         also: What the call calls, directly or not, and shall be followed as well: of
             each, the first time that it runs.
+        depth: How many levels of calls to record: of functions of the same package,
+            each in the record of the line that called it. Argument checks are left out.
         raises: An exception that the call must raise, or several of which it must raise
             one; it is kept instead of thrown.
         **kwargs: Handed to the call.
@@ -91,7 +97,7 @@ def trace(
     run = Run(*read[0], also=[Part(*pair) for pair in read[1:]])
     name = run.function.__qualname__
     receivers = [receiver for _, receiver in found]
-    tracer = _Tracer(list(map(_Watch, [run, *run.also], receivers)))
+    tracer = _Tracer(list(map(_Watch, [run, *run.also], receivers)), depth)
     tracer.start()
     try:
         run.result = call(*args, **kwargs)
@@ -134,9 +140,12 @@ def _find_function(call: Callable) -> tuple[FunctionType, Any]:
 class _Tracer:
     """Finds the frames to watch; hands every event on to the tracer that was there."""
 
-    def __init__(self, watches: "list[_Watch]") -> None:
+    def __init__(self, watches: "list[_Watch]", depth: int) -> None:
         self.watches = watches
         self.waiting = list(watches)
+        self.active: list[_Watch] = []  # each is called by the one before it
+        self.depth = depth
+        self.package = _package(watches[0].part.function.__module__)
         self.hook = self.on_call  # one object, to be recognised by identity
 
     def start(self) -> None:
@@ -145,7 +154,7 @@ class _Tracer:
 
     def stop(self) -> bool:
         """Put the previous tracer back; say whether no other had taken over."""
-        self.waiting = []
+        self.waiting, self.active = [], []
         for watch in self.watches:
             watch.before = {}
         in_charge = sys.gettrace() is self.hook
@@ -174,8 +183,41 @@ class _Tracer:
         for watch in self.waiting:
             if watch.is_target(frame):
                 self.waiting.remove(watch)
-                return watch.follow(frame, theirs, self.hand_on)
-        return theirs
+                break
+        else:
+            watch = self.enter(frame)
+        if watch is None:
+            return theirs
+        if self.active:
+            watch.level = self.active[-1].level + 1
+            if watch.level <= self.depth:
+                self.active[-1].note_call(frame, watch.part)
+        self.active.append(watch)
+        return watch.follow(frame, theirs, self)
+
+    def enter(self, frame: FrameType) -> "_Watch | None":
+        """Watch a frame that a recorded line has called, if it is worth a look."""
+        code = frame.f_code
+        if not self.active or self.active[-1].level >= self.depth:
+            return None
+        if _package(frame.f_globals.get("__name__", "")) != self.package:
+            return None
+        is_check = code.co_name.lstrip("_").startswith(("check_", "require_"))
+        if is_check or code.co_name.startswith("<") or code.co_flags & IN_PIECES:
+            return None
+        try:
+            statements = read_statements(code)
+        except (OSError, TypeError):  # generated, such as a dataclass's __init__
+            return None
+        cells = tuple(CellType() for _ in code.co_freevars)
+        function = FunctionType(code, frame.f_globals, closure=cells)
+        watch = _Watch(Part(function, statements), None)
+        self.watches.append(watch)
+        return watch
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
 
 
 class _Watch:
@@ -192,11 +234,12 @@ class _Watch:
         self.row: int | None = None  # the statement that is running
         self.before: dict[str, Held] = {}  # what its names held when it began
         self.returning: int | None = None
+        self.level = 0
 
     def follow(
-        self, frame: FrameType, theirs: Callable | None, hand_on: Callable
+        self, frame: FrameType, theirs: Callable | None, tracer: _Tracer
     ) -> Callable:
-        self.theirs, self.hand_on = theirs, hand_on
+        self.theirs, self.hand_on, self.active = theirs, tracer.hand_on, tracer.active
         self.part.records[0].times = 1
         self.part.records[0].made = list(self.arguments(frame))
         self.row = 0
@@ -229,12 +272,18 @@ class _Watch:
             if not (is_loop and issubclass(kind, StopIteration)):
                 self.part.records[row].raised = f"{kind.__name__}: {error}"
         elif event == "return":
+            if self in self.active:
+                self.active.remove(self)
             self.finish(frame, None)
             if self.returning is not None:
                 record = self.part.records[self.returning]
                 if not record.raised:
                     record.made += describe("returned", arg)
         return self.on_event
+
+    def note_call(self, frame: FrameType, called: Part) -> None:
+        if self.row:
+            self.part.records[self.row].calls[frame.f_code] = called
 
     def begin(self, frame: FrameType, row: int) -> None:
         statement, came_from = self.part.statements[row], self.row
@@ -246,6 +295,8 @@ class _Watch:
         record = self.part.records[row]
         record.times += 1
         record.raised = ""
+        if not statement.is_a(ast.For):  # its header calls once and runs often
+            record.calls = {}
         self.before = take_stock(statement, frame.f_locals)
         if statement.is_a(ast.Return):
             self.returning = row
