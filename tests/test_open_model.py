@@ -1,0 +1,233 @@
+"""The open model: a graph, a recording in PyTorch, and the same in JavaScript."""
+
+import base64
+import importlib
+import inspect
+import json
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+from book_files import ROOT
+
+from bookkit.open_model.graph import graph
+from bookkit.open_model.recording import record
+from bookkit.widgets.control import read
+from transformer_lib.data import Tokenizer
+from transformer_lib.data.grammar import sentence_pairs
+from transformer_lib.javascript import FILES, source
+from transformer_lib.javascript.weights import from_script, to_script
+from transformer_lib.model import ACTIVATIONS
+from transformer_lib.translation import Translator
+from transformer_lib.variants import ModernConfig, build_model, plainest
+
+GRAMMAR, CAPTIONS = ROOT / "models/grammar-en-de", ROOT / "models/multi30k-en-de"
+CONFIGS = [
+    {"norm_first": True},
+    {"norm_first": False, "bias": False, "norm_eps": 0.1},
+    {"share_embeddings": True, "tie_output": True, "num_heads": 1},
+    {"activation": "gelu_tanh", "output_bias": True, "num_layers": 1},
+]
+SRC, TGT = torch.tensor([[5, 4, 3, 299, 2]]), torch.tensor([[1, 7, 7, 8]])
+
+
+@pytest.fixture(params=CONFIGS, ids=lambda changes: "-".join(changes))
+def model(request):
+    return small_translator(**request.param).model
+
+
+def small_translator(**changes):
+    config = ModernConfig(
+        src_vocab_size=300,
+        tgt_vocab_size=300,
+        d_model=8,
+        num_heads=2,
+        d_ff=12,
+        num_layers=2,
+        max_len=32,
+    )
+    texts = [text for pair in sentence_pairs(50, 0) for text in pair]
+    model = build_model(plainest(replace(config, **changes)))
+    for parameter in model.parameters():  # norms and biases that do something
+        torch.nn.init.normal_(parameter, std=0.5)
+    return Translator(model.eval(), Tokenizer.train(texts, 300))
+
+
+# -- The graph -----------------------------------------------------------------------
+
+
+def test_every_recorded_tensor_is_a_node_and_every_node_is_recorded(model):
+    names = [node.name for node in graph(model.config)]
+    assert len(set(names)) == len(names)
+    assert set(record(model, SRC, TGT)) == set(names)
+
+
+def test_a_node_comes_after_those_that_it_is_computed_from(model):
+    known = set()
+    for node in graph(model.config):
+        assert known.issuperset(node.of), node.name
+        known.add(node.name)
+
+
+def test_the_axes_of_a_node_are_those_of_its_tensor(model):
+    config = model.config
+    sizes = {
+        "source": {SRC.size(1)},
+        "target": {TGT.size(1)},
+        "head": {config.num_heads},
+        "feature": {config.d_model, config.d_model // config.num_heads},
+        "inner": {config.d_ff},
+        "word": {config.tgt_vocab_size},
+    }
+    values = record(model, SRC, TGT)
+    for node in graph(config):
+        sides = iter(node.sides)
+        axes = [next(sides) if a in ("query", "key") else a for a in node.axes]
+        shape = values[node.name].shape
+        assert len(axes) == len(shape), node.name
+        for axis, size in zip(axes, shape, strict=True):
+            assert size in sizes[axis], (node.name, axis)
+        assert [a for a in axes if a in ("source", "target")] == list(node.sides)
+
+
+def test_the_line_of_a_node_is_in_the_library_and_its_chapter_exists(model):
+    for node in graph(model.config):
+        module, _, name = node.where.partition(":")
+        found = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        lines = [line.strip() for line in inspect.getsource(found).splitlines()]
+        assert node.line in lines, node.name
+        assert (ROOT / "book" / f"{node.chapter}.ipynb").exists(), node.name
+
+
+# -- The rules, in float64 -----------------------------------------------------------
+
+
+def linear(module, x):
+    bias = 0 if module.bias is None else module.bias
+    return torch.einsum("tj,ij->ti", x, module.weight) + bias
+
+
+def norm(module, x):
+    centred = x - x.mean(-1, keepdim=True)
+    deviation = (centred.square().mean(-1, keepdim=True) + module.eps).sqrt()
+    return centred / deviation * module.weight + module.bias
+
+
+def positions(module, length, width):
+    places, features = torch.meshgrid(
+        torch.arange(length), torch.arange(width), indexing="ij"
+    )
+    angles = places / 10_000 ** ((features - features % 2) / width)
+    return torch.where(features % 2 == 0, angles.sin(), angles.cos()).float()
+
+
+def softmax(x):
+    parts = (x - x.amax(-1, keepdim=True)).exp()
+    return parts / parts.sum(-1, keepdim=True)
+
+
+def recompute(node, of, module, config, lengths):
+    """The rules once more, as formulas over whole tensors."""
+    x, *others = of or [None]
+    match node.how:
+        case "lookup":
+            return module.table.weight[x] * config.d_model**0.5
+        case "positions":
+            return positions(module, lengths[node.sides[0]], config.d_model)
+        case "add":
+            return x + others[0]
+        case "norm":
+            return norm(module, x)
+        case "linear":
+            return linear(module, x)
+        case "heads":
+            heads = linear(module, x).chunk(config.num_heads, dim=1)
+            return torch.stack(heads)
+        case "dot":
+            return torch.einsum("hti,hsi->hts", x, others[0]) / x.size(-1) ** 0.5
+        case "mask":
+            future = torch.ones(x.shape).triu(1).bool()
+            return torch.where(future, -torch.inf, x)
+        case "softmax":
+            return softmax(x)
+        case "blend":
+            return torch.einsum("hts,hsi->hti", x, others[0])
+        case "merge":
+            return torch.cat(list(x), dim=1)
+        case "same":
+            return x
+        case "activate":
+            return ACTIVATIONS[config.activation](x)
+        case "chances":
+            allowed = x.clone()
+            allowed[:, config.pad_id] = -torch.inf
+            return softmax(allowed)
+    raise AssertionError(f"no rule {node.how}")
+
+
+@torch.no_grad()
+def test_every_rule_recomputes_what_was_recorded(model):
+    values = record(model, SRC, TGT)
+    lengths = {"source": SRC.size(1), "target": TGT.size(1)}
+    for node in graph(model.config):
+        if node.how == "given":
+            continue
+        of = [values[name] for name in node.of]
+        module = model.get_submodule(node.weights) if node.weights else None
+        found = recompute(node, of, module, model.config, lengths)
+        torch.testing.assert_close(
+            found,
+            values[node.name],
+            rtol=0,
+            atol=1e-7 if node.how == "positions" else 1e-12,  # a table of float32
+            msg=lambda text, name=node.name: f"{name}: {text}",
+        )
+
+
+# -- The rules, in JavaScript --------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def engine(browser):
+    """A page with the engine, and a function that loads a translator there."""
+    page = browser.new_page()
+    page.set_content("<!doctype html>")
+    for text in (*map(source, FILES), read("engine.js", "bookkit.open_model")):
+        page.add_script_tag(content=text)
+    page.evaluate(
+        """() => {
+          window.run = (src, changes, base) => {
+            const words = [], passes = open_.write(src, changes, base);
+            for (;;) {
+              const { value, done } = passes.next();
+              if (done) return { words, pass: value };
+              words.push(value);
+            }
+          };
+          const coded = (data) => btoa(Array.from(new Uint8Array(data.buffer), (byte) =>
+            String.fromCharCode(byte)).join(""));
+          window.told = ({ words, pass }) => ({ words, values: Object.fromEntries(
+            open_.graph.map(({ name }) => {
+              const { shape, data } = pass.value(name);
+              return [name, { shape, data: coded(data) }];
+            })) });
+        }"""
+    )
+
+    def load(translator):
+        script = to_script(translator)
+        element = page.add_script_tag(content=script)
+        exact = from_script(script)
+        nodes = [asdict(node) for node in graph(exact.model.config)]
+        page.evaluate(
+            """([element, graph]) => {
+              window.open_ = new OpenModel(graph, new Translator(element.translator));
+            }""",
+            [element, nodes],
+        )
+        return page, exact
+
+    yield load
+    page.close()
