@@ -3,7 +3,7 @@
 import base64
 import importlib
 import inspect
-import json
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 
 import pytest
@@ -15,12 +15,21 @@ from bookkit.open_model.recording import record
 from bookkit.widgets.control import read
 from transformer_lib.data import Tokenizer
 from transformer_lib.data.grammar import sentence_pairs
+from transformer_lib.decoding.prefixes import Prefixes, length_limits
 from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, to_script
-from transformer_lib.model import ACTIVATIONS
+from transformer_lib.model import (
+    ACTIVATIONS,
+    causal_mask,
+    inference,
+    scaled_dot_product_attention,
+)
+from transformer_lib.swapped import Swapped
 from transformer_lib.translation import Translator
 from transformer_lib.variants import ModernConfig, build_model, plainest
 
+FLOAT = torch.float32
+TOLERANCE = 5e-5  # as in test_javascript.py, which says why
 GRAMMAR, CAPTIONS = ROOT / "models/grammar-en-de", ROOT / "models/multi30k-en-de"
 CONFIGS = [
     {"norm_first": True},
@@ -231,3 +240,143 @@ def engine(browser):
 
     yield load
     page.close()
+
+
+def written(page, translator, text, changes=(), based=False):
+    """Translate in the page; return its words, and the value of every node."""
+    src = [*translator.tokenizer.encode(text), translator.tokenizer.eos_id]
+    found = page.evaluate(
+        """([src, changes, based]) =>
+          told(run(src, changes, based ? run(src).pass : undefined))""",
+        [src, list(changes), based],
+    )
+    values = {}
+    for name, value in found["values"].items():
+        data = torch.frombuffer(bytearray(base64.b64decode(value["data"])), dtype=FLOAT)
+        values[name] = data.view(value["shape"])
+    return src, found["words"], values
+
+
+def assert_agrees(values, expected):
+    assert set(values) == set(expected)
+    for name, value in expected.items():
+        torch.testing.assert_close(
+            values[name].double(),
+            value.double(),
+            rtol=0,
+            atol=TOLERANCE,
+            msg=lambda text, name=name: f"{name}: {text}",
+        )
+
+
+class Library:
+    """The same what-ifs, made with the library's own means."""
+
+    def __init__(self, translator, src):
+        self.model, self.src = translator.model, torch.tensor([src])
+        self.ends = translator.tokenizer.bos_id, translator.tokenizer.eos_id
+
+    def write(self, changes):
+        """Return the ids written, EOS included, and the record of the last pass."""
+        forced = {c["step"]: c["id"] for c in changes if c["kind"] == "token"}
+        bos_id, eos_id = self.ends
+        [limit] = length_limits(self.model, self.src, None)
+        with ExitStack() as stack, inference(self.model):
+            for change in changes:
+                if change["kind"] != "token":
+                    stack.enter_context(getattr(self, change["kind"])(**change))
+            prefixes = Prefixes(self.model, self.src, bos_id, use_cache=False)
+            ids = []
+            while len(ids) < limit and eos_id not in ids:
+                likeliest = prefixes.next_logits().argmax(-1)
+                ids.append(forced.get(len(ids), likeliest.item()))
+                prefixes.append(torch.tensor(ids[-1:]))
+            tgt = torch.tensor([[bos_id, *ids[:-1]]])
+            return ids, record(self.model, self.src, tgt)
+
+    def head(self, kind, node, head):
+        def attend(*inputs):
+            attended, _ = scaled_dot_product_attention(*inputs)
+            attended[:, head] = 0.0
+            return attended
+
+        stack, i, name = node.split(".")
+        layer = self.model.get_submodule(f"{stack}.layers.{i}.{name}")
+        return Swapped([(layer, "attend", attend)])
+
+    def look(self, kind, layer, step, source, head=slice(None)):
+        def attend(query, key, value, mask, dropout):
+            mask = mask.expand(*query.shape[:3], key.size(2)).clone()
+            if step < query.size(2):
+                mask[:, head, step] = False
+                mask[:, head, step, source] = True
+            return scaled_dot_product_attention(query, key, value, mask, dropout)[0]
+
+        cross = self.model.decoder.layers[layer].cross_attention
+        return Swapped([(cross, "attend", attend)])
+
+    @contextmanager
+    def positions(self, kind, side):
+        module = self.model.get_submodule(f"{side}_positions")
+        table, module.table = module.table, torch.zeros_like(module.table)
+        yield
+        module.table = table
+
+    def mask(self, kind):
+        inverted = lambda tgt: causal_mask(tgt.size(1)).mT  # noqa: E731
+        return Swapped([(self.model, "target_mask", inverted)])
+
+
+def assert_same_in_the_library(page, translator, text, *changes):
+    src, words, values = written(page, translator, text, changes)
+    ids, expected = Library(translator, src).write(changes)
+    assert [word["id"] for word in words] == ids
+    assert_agrees(values, expected)
+
+
+TEXT = "the cat reads a red book"
+WHAT_IFS = [
+    [],
+    [{"kind": "token", "step": 2, "id": 57}],
+    [{"kind": "token", "step": 0, "id": 300}, {"kind": "token", "step": 4, "id": 301}],
+    [{"kind": "token", "step": 3, "id": 2}],
+    [{"kind": "look", "layer": 1, "step": 2, "source": 0}],
+    [{"kind": "look", "layer": 0, "step": 1, "source": 4, "head": 3}],
+    [{"kind": "head", "node": "encoder.0.self_attention", "head": 1}],
+    [{"kind": "head", "node": "decoder.1.self_attention", "head": 0}],
+    [{"kind": "head", "node": "decoder.0.cross_attention", "head": 2}],
+    [{"kind": "positions", "side": "src"}],
+    [{"kind": "positions", "side": "tgt"}],
+    [{"kind": "mask"}],
+    [
+        {"kind": "mask"},
+        {"kind": "token", "step": 1, "id": 57},
+        {"kind": "head", "node": "decoder.1.cross_attention", "head": 1},
+        {"kind": "look", "layer": 1, "step": 2, "source": 3},
+        {"kind": "positions", "side": "tgt"},
+    ],
+]
+
+
+def named(changes):
+    return "-".join(change["kind"] for change in changes) or "nothing"
+
+
+@pytest.fixture(scope="module")
+def grammar(engine):
+    return engine(Translator.load(GRAMMAR))
+
+
+@pytest.mark.parametrize("changes", WHAT_IFS, ids=named)
+def test_a_what_if_equals_the_same_change_in_the_library(engine, changes):
+    assert_same_in_the_library(*engine(Translator.load(GRAMMAR)), TEXT, *changes)
+
+
+@pytest.mark.parametrize("changes", WHAT_IFS, ids=named)
+def test_computing_only_what_changes_equals_a_full_run(engine, changes):
+    page, translator = engine(Translator.load(GRAMMAR))
+    _, words, values = written(page, translator, TEXT, changes)
+    _, words_again, again = written(page, translator, TEXT, changes, based=True)
+    assert words_again == words
+    for name, value in values.items():
+        assert torch.equal(again[name], value), name
