@@ -141,12 +141,13 @@ const kit = { make, slider, choice, tick, line, button, pick, grid, paint, weigh
   signedColour };
 
 /* Draw the control that this script stands in. `draw` gets the place to draw in, the
-   data, and the kit. */
+   data, the kit, and what stood there before. */
 function start(draw) {
   const section = document.currentScript.closest(".control");
   const body = section.querySelector(".c-body");
   const data = JSON.parse(section.querySelector("script").textContent);
+  const first = [...body.children];
   body.replaceChildren();
   section.classList.add("c-live");
-  draw(body, data, kit);
+  draw(body, data, kit, first);
 }

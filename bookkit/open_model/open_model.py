@@ -1,0 +1,101 @@
+"""One sentence through a trained model, from its ids to the next word, in the page."""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from html import escape
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bookkit.colours import COLOURS
+from bookkit.open_model.graph import graph
+from bookkit.open_model.overview import overview
+from bookkit.open_model.recording import record
+from bookkit.widgets.control import Control, read
+from transformer_lib.decoding import greedy_decode
+from transformer_lib.javascript import source
+from transformer_lib.javascript.weights import from_script, pack, to_script
+from transformer_lib.translation import Translator
+
+PACKAGE = "bookkit.open_model"
+SCRIPTS = ("cells.js", "address.js")
+
+
+def open_model_control(translator: Translator, sentences: Sequence[str]) -> Control:
+    """Let the reader follow a sentence through a model, number by number.
+
+    Args:
+        translator: A small one, since the page holds its weights; its model is one that
+            ``pack`` knows.
+        sentences: English. The first one is recorded, and shown before the page
+            computes anything.
+
+    Returns:
+        The control.
+
+    Raises:
+        ValueError: If there is no sentence, or as ``pack``.
+    """
+    if not sentences:
+        raise ValueError("sentences must be at least 1, got 0")
+    exact = from_script(to_script(translator))  # the weights of the page
+    model, tokenizer = exact.model, exact.tokenizer
+    src = torch.tensor([[*tokenizer.encode(sentences[0]), tokenizer.eos_id]])
+    [ids] = greedy_decode(model, src, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
+    tgt = torch.tensor([[tokenizer.bos_id, *ids]])
+    values = record(model, src, tgt)
+    nodes = graph(model.config)
+    german = tokenizer.decode(ids)
+    return Control(
+        "open_model",
+        "One sentence through the model",
+        {
+            "graph": [asdict(node) for node in nodes],
+            "config": asdict(model.config),
+            "tokens": tokenizer.pieces(range(model.config.tgt_vocab_size)),
+            "sentences": list(sentences),
+            "recording": {name: packed(value) for name, value in values.items()},
+            "colours": {"hidden": _rgb(COLOURS["hidden"][0])},
+            "packed": {
+                "tokenizer": json.loads(translator.tokenizer.to_json()),
+                **pack(translator.model),
+            },
+        },
+        f"The model reads “{sentences[0]}” and writes “{german}”.",
+        scripts=(source("decoding.js"), *(read(name, PACKAGE) for name in SCRIPTS)),
+        html=first_state(sentences[0], german, nodes, model.config.num_layers),
+        package=PACKAGE,
+        style=read("open_model.css", PACKAGE),
+    )
+
+
+def packed(value: Tensor) -> dict[str, object]:
+    """Pack a tensor as JSON can hold it: its shape, and 16 bits for each number."""
+    numbers = value.detach().numpy()
+    kind = "<f2" if value.is_floating_point() else "<f4"
+    data = base64.b64encode(numbers.astype("<f2").tobytes()).decode()
+    del kind
+    return {"shape": list(value.shape), "data": data}
+
+
+def first_state(english: str, german: str, nodes: Sequence, layers: int) -> str:
+    """Write what is on the page where no script runs: the drawing, and every step."""
+    steps = "".join(
+        f"<li><b>{escape(node.label)}</b> ({escape(node.name)}): "
+        f"{escape(node.says)}</li>"
+        for node in nodes
+    )
+    return (
+        f"<div>{overview(layers)}<p>The model reads “{escape(english)}” and writes "
+        f'“<span lang="de">{escape(german)}</span>”.</p><ol>{steps}</ol></div>'
+    )
+
+
+def _rgb(colour: str) -> list[int]:
+    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+
+
+_ = np
