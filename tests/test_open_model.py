@@ -3,6 +3,7 @@
 import base64
 import importlib
 import inspect
+import re
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 
@@ -10,13 +11,12 @@ import pytest
 import torch
 from book_files import ROOT
 
+from bookkit.open_model import scripts
 from bookkit.open_model.graph import graph
 from bookkit.open_model.recording import record
-from bookkit.widgets.control import read
 from transformer_lib.data import Tokenizer
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.decoding.prefixes import Prefixes, length_limits
-from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.model import (
     ACTIVATIONS,
@@ -203,8 +203,7 @@ def engine(browser):
     """A page with the engine, and a function that loads a translator there."""
     page = browser.new_page()
     page.set_content("<!doctype html>")
-    for text in (*map(source, FILES), read("engine.js", "bookkit.open_model")):
-        page.add_script_tag(content=text)
+    page.add_script_tag(content=scripts.engine())
     page.evaluate(
         """() => {
           window.run = (src, changes, base) => {
@@ -351,7 +350,7 @@ WHAT_IFS = [
     [
         {"kind": "mask"},
         {"kind": "token", "step": 1, "id": 57},
-        {"kind": "head", "node": "decoder.1.cross_attention", "head": 1},
+        {"kind": "head", "node": "decoder.0.cross_attention", "head": 1},
         {"kind": "look", "layer": 1, "step": 2, "source": 3},
         {"kind": "positions", "side": "tgt"},
     ],
@@ -360,11 +359,6 @@ WHAT_IFS = [
 
 def named(changes):
     return "-".join(change["kind"] for change in changes) or "nothing"
-
-
-@pytest.fixture(scope="module")
-def grammar(engine):
-    return engine(Translator.load(GRAMMAR))
 
 
 @pytest.mark.parametrize("changes", WHAT_IFS, ids=named)
@@ -380,3 +374,106 @@ def test_computing_only_what_changes_equals_a_full_run(engine, changes):
     assert words_again == words
     for name, value in values.items():
         assert torch.equal(again[name], value), name
+
+
+def test_a_change_that_fits_nowhere_changes_nothing(engine):
+    page, translator = engine(Translator.load(GRAMMAR))
+    _, words, values = written(page, translator, TEXT)
+    for change in (
+        {"kind": "__proto__"},
+        {"kind": "constructor"},
+        {"kind": "token", "step": 99, "id": 57},
+        {"kind": "token", "step": 1, "id": 0},
+        {"kind": "token", "step": 1, "id": 1000},
+        {"kind": "token", "step": 1, "id": -1},
+        {"kind": "look", "layer": 2, "step": 0, "source": 0},
+        {"kind": "look", "layer": 0, "step": 99, "source": 0},
+        {"kind": "look", "layer": 0, "step": 1, "source": 99},
+        {"kind": "look", "layer": 0, "step": 1, "source": 0, "head": 9},
+        {"kind": "head", "node": "decoder.7.self_attention", "head": 0},
+        {"kind": "head", "node": "decoder.0.self_attention", "head": 4},
+        {"kind": "positions", "side": "memory"},
+    ):
+        _, words_again, again = written(page, translator, TEXT, [change])
+        assert words_again == words, change
+        assert all(torch.equal(again[name], values[name]) for name in values), change
+
+
+def test_a_change_computes_nothing_that_it_does_not_affect(engine):
+    page, _ = engine(Translator.load(GRAMMAR))
+    computed = """([src, changes]) => {
+      const base = run(src).pass, seen = new Set(), { compute } = Pass.prototype;
+      Pass.prototype.compute = function (node, t) {
+        if (!this.rows[node.name][t]) seen.add(`${node.name} ${t}`);
+        return compute.call(this, node, t);
+      };
+      run(src, changes, base);
+      Pass.prototype.compute = compute;
+      return [...seen];
+    }"""
+    src = [266, 425, 816, 274, 514, 653, 2]
+    maps = r"decoder\.\d\.self_attention\.(scores|masked|weights) "
+
+    def rows(*changes):
+        seen = page.evaluate(computed, [src, list(changes)])
+        return {row for row in seen if not re.match(maps, row)}
+
+    assert rows() == set()
+    last = rows({"kind": "head", "node": "decoder.1.cross_attention", "head": 2})
+    assert not {row for row in last if row.startswith("encoder")}
+    assert "decoder.1.cross_attention.attended 0" in last
+    assert "decoder.1.cross_attention.weights 0" not in last
+    forced = rows({"kind": "token", "step": 2, "id": 57})
+    assert {int(row.split()[1]) for row in forced if "logits" in row}.isdisjoint(
+        range(3)
+    )
+    assert {
+        row for row in forced if row.startswith(("src", "encoder", "memory"))
+    } == set()
+    look = rows({"kind": "look", "layer": 1, "step": 2, "source": 0})
+    assert "decoder.1.cross_attention.weights 2" in look
+    assert "decoder.1.cross_attention.weights 1" not in look
+
+
+@pytest.mark.parametrize("changes", CONFIGS, ids=lambda changes: "-".join(changes))
+def test_the_engine_agrees_with_pytorch_in_any_configuration(engine, changes):
+    page, translator = engine(small_translator(**changes))
+    for what_if in ([], [{"kind": "mask"}, {"kind": "look", **LOOK}]):
+        assert_same_in_the_library(page, translator, TEXT, *what_if)
+
+
+LOOK = {"layer": 0, "step": 3, "source": 1}
+
+
+def test_the_sum_behind_a_number_is_the_number(engine):
+    page, translator = engine(Translator.load(GRAMMAR))
+    for what_if in ([], WHAT_IFS[-1]):
+        src, _, values = written(page, translator, TEXT, what_if)
+        found = page.evaluate(
+            """([src, changes, places]) => {
+              const { pass } = run(src, changes);
+              return places.map(([name, place]) => {
+                const { value, isChanged, a, b, plus, over } = sumOf(pass, name, place);
+                const total = Array.from(a).reduce((sum, x, j) => sum + x * b[j], plus);
+                return [value, total / over, isChanged];
+              });
+            }""",
+            [src, what_if, (places := list(some_places(values)))],
+        )
+        for (name, place), (value, total, is_changed) in zip(
+            places, found, strict=True
+        ):
+            expected = values[name][tuple(place)].item()
+            assert value == expected, name
+            if not is_changed:
+                assert total == pytest.approx(value, abs=TOLERANCE), name
+            else:
+                assert what_if, name
+
+
+def some_places(values):
+    """For each node the first number, the last and some between."""
+    for name, value in values.items():
+        for at in torch.linspace(0, value.numel() - 1, 9).long():
+            if not name.endswith("ids"):
+                yield name, [i.item() for i in torch.unravel_index(at, value.shape)]

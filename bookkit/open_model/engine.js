@@ -52,28 +52,34 @@ function withoutPad(logits, padId) {
   return allowed;
 }
 
-/* What each change does: it forces a word, or edits the rows of some nodes. An edit gets what
-   the rule made, the position, the rows that the rule read, and the sizes. */
+/* What each change does: it forces a word, or edits rows. An edit gets what the rule made, the
+   position, the rows that the rule read, and the sizes. From row `from` on, the edited node
+   differs from that of a pass without changes. A change that fits nowhere changes nothing. */
 const CHANGES = {
   token: ({ step, id }) => ({ step, id }),
   look: ({ layer, step, source, head }) => ({
-    edits: ({ name }) => name === `decoder.${layer}.cross_attention.weights`, from: step,
-    edit: (row, t, _, { heads, keys }) => (t !== step ? row : row.map((weight, at) => {
-      const isMine = head === undefined || Math.floor(at / keys) === head;
-      return isMine ? Number(at % keys === source) : weight;
-    })),
+    from: step,
+    edits: ({ name }, t) => name === `decoder.${layer}.cross_attention.weights` && t === step,
+    edit: (row, t, _, { keys }) => row.map((weight, at) => {
+      const isOther = head !== undefined && Math.floor(at / keys) !== head;
+      return isOther || source >= keys ? weight : Number(at % keys === source);
+    }),
   }),
   head: ({ node, head }) => ({
-    edits: ({ name }) => name === `${node}.attended`, from: 0,
+    from: 0,
+    edits: ({ name }) => name === `${node}.attended`,
     edit: (row, t, _, { heads }) =>
       row.fill(0, head * row.length / heads, (head + 1) * row.length / heads),
   }),
   positions: ({ side }) => ({
-    edits: ({ name }) => name === `${side}.positions`, from: 0,
+    from: 0,
+    edits: ({ name }) => name === `${side}.positions`,
     edit: (row) => row.fill(0),
   }),
   mask: () => ({
-    edits: ({ how }) => how === "mask", from: 0, isInverted: true,
+    from: 0,
+    seesLater: true,
+    edits: ({ how }) => how === "mask",
     edit: (row, t, [scores], { keys }) =>
       scores[t].map((score, at) => (at % keys >= t ? score : -Infinity)),
   }),
@@ -102,12 +108,15 @@ class OpenModel {
    changes, only what the changes affect is computed again. */
 class Pass {
   constructor(open, src, changes, base) {
-    const edits = changes.map((change) => CHANGES[change.kind](change));
+    const known = changes.filter(({ kind }) => Object.hasOwn(CHANGES, kind));
+    const edits = known.map((change) => CHANGES[change.kind](change));
     const from = {}; /* the first row of each node that differs from the base's */
-    Object.assign(this, { open, edits, rows: {}, lengths: { source: src.length, target: 0 } });
-    for (const { name, of, ...node } of open.graph) {
-      const own = edits.filter(({ edits }) => edits?.({ name, ...node }));
-      from[name] = Math.min(...own.map(({ from }) => from), ...of.map((each) => from[each]));
+    Object.assign(this, { open, src, edits, rows: {} });
+    this.lengths = { source: src.length, target: 0 };
+    for (const node of open.graph) {
+      const { name, of } = node;
+      const own = edits.filter(({ edits, from }) => edits?.(node, from));
+      from[name] = Math.min(...own.map((each) => each.from), ...of.map((each) => from[each]));
       this.rows[name] = base ? base.rows[name].slice(0, from[name]) : [];
     }
     this.rows["src.ids"] = Array.from(src, (id) => [id]);
@@ -118,15 +127,23 @@ class Pass {
     return this.open.graph.filter(({ sides }) => sides[0] === side);
   }
 
-  /* Compute one row by its rule, and as the changes want it, unless it is there. */
-  compute(node, t) {
-    const { name, how, of, sides } = node;
-    const read = of.map((each) => this.rows[each]);
+  /* What the rule of a node gets beside the position. */
+  reads({ name, of, sides }) {
     const sizes = { ...this.open.sizes, keys: this.lengths[sides[1]] };
-    const rule = () => this.edits.reduce((row, { edits, edit, from }) =>
-      (edits?.(node) && t >= from ? edit(row, t, read, sizes) : row),
-    RULES[how](t, read, this.open.parts[name], sizes));
-    this.rows[name][t] ??= rule();
+    const read = of.map((each) => this.rows[each]);
+    return { read, part: this.open.parts[name], sizes };
+  }
+
+  editsOf(node, t) {
+    return this.edits.filter(({ edits }) => edits?.(node, t));
+  }
+
+  /* One row by its rule, and then as the changes want it, unless it is there. */
+  compute(node, t) {
+    if (this.rows[node.name][t]) return;
+    const { read, part, sizes } = this.reads(node);
+    this.rows[node.name][t] = this.editsOf(node, t).reduce(
+      (row, { edit }) => edit(row, t, read, sizes), RULES[node.how](t, read, part, sizes));
   }
 
   fill(node) {
@@ -151,9 +168,9 @@ class Pass {
   /* The forced word, or the likeliest one. */
   choose(step) {
     const { logits, probabilities } = this.rows;
-    const forced = this.edits.find((edit) => !edit.edits && edit.step === step);
-    const [likeliest] = topk(withoutPad(logits[step], this.open.sizes.padId), 1);
-    const id = forced?.id ?? likeliest;
+    const allowed = withoutPad(logits[step], this.open.sizes.padId);
+    const forced = this.edits.find((edit) => edit.step === step)?.id;
+    const id = allowed[forced] > -Infinity ? forced : topk(allowed, 1)[0];
     return { step, id, probability: probabilities[step][id] };
   }
 
@@ -167,10 +184,10 @@ class Pass {
   /* While words are written, a row sees the keys so far. Here the maps get those of all words;
      under an inverted mask, which lets words see later ones, everything does. */
   finish() {
-    const isInverted = this.edits.some((edit) => edit.isInverted);
+    const seeLater = this.edits.some(({ seesLater }) => seesLater);
     for (const node of this.nodes("target")) {
       const rows = this.rows[node.name];
-      const isPart = node.sides[1] === "target" || (isInverted && node.of.length > 0);
+      const isPart = node.sides[1] === "target" || (seeLater && node.of.length > 0);
       rows.splice(isPart ? 0 : this.lengths.target);
       this.fill(node);
     }
