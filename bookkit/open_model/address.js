@@ -1,5 +1,5 @@
-/* A state of the page as an address: #s=the+cat&step=3&node=logits&head=1&cell=2.5&what=[…]&tour=4.
-   Whoever writes it may write nonsense: what cannot be read is left out. */
+/* A state of the page as an address: #s=she+sleeps&node=memory&token=1&step=3&head=0&cell=5.
+   An address may hold nonsense: what cannot be read is left out. */
 const TEXT = 400; /* characters of a sentence in an address, at most */
 
 const whole = (text, most) => (/^\d{1,4}$/.test(text ?? "") && Number(text) <= most
@@ -30,31 +30,27 @@ function readChanges(text, { nodes, layers, heads, words }) {
   });
 }
 
+const PARTS = ["s", "node", "token", "step", "head", "cell", "what", "tour"];
+
+/* What an address says, or null if it speaks of something else. */
 function readAddress(hash, model) {
-  const found = new URLSearchParams(hash.replace(/^#/, ""));
-  if (!["s", "node", "step", "tour", "what"].some((name) => found.has(name))) return null;
-  const cell = /^(\d{1,3})\.(\d{1,4})$/.exec(found.get("cell") ?? "");
-  const node = found.get("node");
+  const said = new URLSearchParams(hash.replace(/^#/, ""));
+  if (!PARTS.some((part) => said.has(part))) return null;
+  const name = said.get("node"), tour = model.tour.indexOf(said.get("tour"));
   return {
-    text: found.has("s") ? found.get("s").slice(0, TEXT) : undefined,
-    node: model.nodes.includes(node) ? node
-      : model.nodes.find((name) => node && name.startsWith(`${node}.`)),
-    step: whole(found.get("step"), 1000),
-    head: whole(found.get("head"), model.heads - 1),
-    cell: cell ? [Number(cell[1]), Number(cell[2])] : undefined,
-    changes: readChanges(found.get("what") ?? "[]", model),
-    tour: model.tour.indexOf(found.get("tour")) >= 0 ? found.get("tour") : undefined,
+    text: said.has("s") ? said.get("s").slice(0, TEXT) : undefined,
+    node: name ? model.nodes.find((node) => node === name || node.startsWith(`${name}.`))
+      : undefined,
+    row: whole(said.get("token"), 1000), step: whole(said.get("step"), 1000),
+    head: whole(said.get("head"), model.heads - 1), column: whole(said.get("cell"), 9999),
+    changes: readChanges(said.get("what") ?? "[]", model),
+    tour: tour < 0 ? undefined : tour,
   };
 }
 
-function writeAddress({ text, node, step, head, cell, changes, tour }) {
-  const said = new URLSearchParams();
-  if (text !== undefined) said.set("s", text);
-  said.set("step", step);
-  said.set("node", node);
-  if (head !== undefined) said.set("head", head);
-  if (cell) said.set("cell", cell.join("."));
-  if (changes.length) said.set("what", JSON.stringify(changes));
-  if (tour) said.set("tour", tour);
-  return `#${said}`;
+function writeAddress({ text, node, row, step, head, column, changes, tour }) {
+  const parts = { s: text, node, token: row, step, head, cell: column, tour,
+    what: changes.length ? JSON.stringify(changes) : undefined };
+  const said = Object.entries(parts).filter(([, value]) => value !== undefined);
+  return `#${new URLSearchParams(said)}`;
 }

@@ -14,22 +14,24 @@ function short(value, digits = 2) {
 /* Cells on a canvas: `rows` and `columns` are names, or `columns` a count. `value` and
    `colour` get (row, column), `moved` gets a cell that the reader chose. One cell has
    the cursor; arrow keys move it. */
-function cells({ make }, { label, rows, columns, value, colour, numbers, moved }) {
+function cells({ make }, { label, rows, columns, value, colour, moved, numbers = false,
+  ticks = true, high = 22 }) {
   const names = Array.isArray(columns) ? columns : null;
   const count = names ? names.length : columns;
   const lines = Math.ceil(count / LINE), across = Math.min(count, LINE);
-  const high = names || numbers ? 26 : lines > 1 ? 8 * lines : 22;
+  high = names || numbers ? 26 : lines > 1 ? 8 * lines : high;
   const canvas = make("canvas"), cursor = make("i", { class: "o-cursor" });
+  const veil = make("i", { class: "o-veil" });
   const board = make("div", { class: "o-board", tabindex: 0, role: "application",
     "aria-roledescription": "grid of numbers", "aria-label": label,
-    keydown: pressed, click: clicked }, canvas, cursor);
+    keydown: pressed, click: clicked }, canvas, veil, cursor);
   board.style.height = `${rows.length * high}px`;
   if (names || numbers) board.style.maxWidth = `${across * 76}px`;
   const heads = make("div", { class: names ? "o-heads" : "o-ticks", "aria-hidden": "true" },
     names ? names.map((name) => make("span", {}, make("bdi", {}, name)))
-      : Array.from({ length: across }, (_, i) => i).filter((i) => i % (across > 16 ? 16 : 4) === 0)
-        .map((i) => {
-          const tick = make("span", {}, String(i));
+      : Array.from({ length: ticks ? across : 0 }, (_, i) => i)
+        .filter((i) => i % (across > 16 ? 16 : 4) === 0).map((i) => {
+          const tick = make("span", {}, i ? String(i) : lines > 1 ? "inner feature" : "feature 0");
           tick.style.left = `${100 * i / across}%`;
           return tick;
         }));
@@ -38,7 +40,7 @@ function cells({ make }, { label, rows, columns, value, colour, numbers, moved }
     rows.map((name) => make("span", {}, make("bdi", {}, name))));
   side.style.gridAutoRows = `${high}px`;
   const element = make("div", { class: "o-cells" }, make("span"), heads, side, board);
-  let at = [0, 0], wide = 0;
+  let at = [0, 0], wide = 0, last = rows.length;
 
   function paintCells() {
     const width = board.clientWidth, ratio = window.devicePixelRatio || 1;
@@ -72,7 +74,11 @@ function cells({ make }, { label, rows, columns, value, colour, numbers, moved }
     const [r, c] = at;
     Object.assign(cursor.style, { left: `${(c % LINE) * w}px`, width: `${w}px`,
       top: `${r * high + Math.floor(c / LINE) * h}px`, height: `${h}px` });
-    side.querySelectorAll("span").forEach((name, i) => name.classList.toggle("o-on", i === r));
+    veil.style.top = `${last * high}px`;
+    [...side.children].forEach((name, i) => {
+      name.classList.toggle("o-on", i === r);
+      name.classList.toggle("o-later", i >= last);
+    });
     if (names) [...heads.children].forEach((name, i) => name.classList.toggle("o-on", i === c));
   }
 
@@ -97,7 +103,13 @@ function cells({ make }, { label, rows, columns, value, colour, numbers, moved }
 
   const watch = new ResizeObserver(paintCells);
   watch.observe(board);
-  return { element, select(r, c) { at = [r, c]; place(); }, close: () => watch.disconnect() };
+  /* Move the cursor; rows from `until` on are veiled, since they come later. */
+  function select(r, c, until = rows.length) {
+    [at, last] = [[r, c], until];
+    place();
+  }
+
+  return { element, select, close: () => watch.disconnect() };
 }
 
 /* The columns that hold the largest share of a row, the greatest first. */

@@ -1,13 +1,16 @@
 /* One sentence through the whole model: a drawing, the tensor of one step, and its sums. */
 const SHARE = 0.75; /* of a row's weight gets lines */
 const PAUSE = 1600; /* milliseconds between two steps of Play */
+const PRODUCTS = 5; /* of a sum are shown */
+const LIKELY = 5; /* words with a bar */
 const SPECIAL = { "<pad>": "PAD", "<s>": "BOS", "</s>": "EOS" };
+const MODES = { tour: "Guided tour", explore: "Explore", what: "What if?" };
 
 const wordOf = (piece) => SPECIAL[piece] ?? piece.replace(/^▁/, "");
 const percent = (share) => (share < 0.001 ? "< 0.1 %"
   : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
 
-/* Sixteen bits of a float, as the recording holds them. */
+/* Floats of 16 bits, as the recording holds them. */
 function halves(base64) {
   const text = atob(base64), numbers = new Float32Array(text.length / 2);
   for (let i = 0; i < numbers.length; i++) {
@@ -19,15 +22,13 @@ function halves(base64) {
   return numbers;
 }
 
-/* One translation: the value of each node, however it is held. */
+/* One translation, and the tensor of each node. */
 class Run {
-  constructor(values, changes = []) {
-    Object.assign(this, { held: values, changes });
+  constructor(held) {
+    this.held = held;
     this.src = [...this.tensor("src.ids").data];
     this.tgt = [...this.tensor("tgt.ids").data];
-    const { data, shape: [rows, words] } = this.tensor("logits");
-    this.written = Array.from({ length: rows }, (_, t) => this.tgt[t + 1]
-      ?? topk(data.subarray(t * words, (t + 1) * words), 1)[0]);
+    this.written = [...this.tgt.slice(1), this.likely(this.tgt.length - 1, 1)[0].id];
   }
 
   tensor(name) {
@@ -35,143 +36,309 @@ class Run {
     if (typeof held.data === "string") held.data = halves(held.data);
     return held;
   }
+
+  row(name, r) {
+    const { data, shape } = this.tensor(name);
+    return data.subarray(r * shape.at(-1), (r + 1) * shape.at(-1));
+  }
+
+  /* The likeliest words after a step, with their probabilities. */
+  likely(step, count) {
+    const shares = this.row("probabilities", step);
+    return topk(shares, count).map((id) => ({ id, share: shares[id] }));
+  }
 }
 
 function draw(root, data, kit, [first]) {
-  const { make, button, pick, line } = kit;
-  const { graph, config, tokens } = data;
+  const { make, button, pick, line, paint } = kit;
+  const { graph, config, tokens, tour } = data;
   const nodes = graph.map(({ name }) => name);
   const byName = new Map(graph.map((node) => [node.name, node]));
+  const attentions = nodes.filter((name) => name.endsWith(".attended"))
+    .map((name) => name.replace(/\.attended$/, ""))
+    .map((node) => ({ node, label: node.replace(/\.(\d+)\./, " $1 ").replace("_", "-") }));
   const model = { nodes, layers: config.num_layers, heads: config.num_heads,
-    words: tokens.length, tour: (data.tour ?? []).map(({ id }) => id) };
-  let run = new Run(data.recording), stage, playing;
-  const state = { node: nodes[0], step: 0, head: 0, cell: null, changes: [] };
-  const says = make("output", { class: "c-says", "aria-live": "polite" });
-  const word = (id) => wordOf(tokens[id] ?? "?");
-  const sideWords = { source: () => run.src.map(word), target: () => run.tgt.map(word) };
+    words: tokens.length, tour: tour.map(({ id }) => id) };
+  const recorded = new Run(data.recording);
+  const state = { mode: "tour", tour: 0, text: undefined, node: nodes[0], row: 1, step: 0,
+    head: 0, column: undefined, changes: [] };
+  let base = recorded, changed = null, isChanged = false, run = recorded;
+  let stage, playing, unpacked;
 
-  /* -- The sentence and what is written -- */
-  const source = make("div", { class: "o-words" });
-  const target = make("div", { class: "o-words", role: "group",
-    "aria-label": "Written words: choose a decoding step" });
+  const word = (id) => wordOf(tokens[id] ?? "?");
+  const wordsOf = (side) => (side === "source" ? run.src : run.tgt).map(word);
+  const weights = () => (unpacked ??= unpackWeights(data.packed));
+  const spoken = make("output", { class: "o-spoken" });
+  const status = make("p", { class: "o-status", role: "status" });
+
+  /* -- The two sentences -- */
+  const source = make("div", { class: "o-words o-source", role: "group",
+    "aria-label": "English tokens: choose one to follow" });
+  const target = make("div", { class: "o-words o-target", role: "group",
+    "aria-label": "German tokens: choose a decoding step" });
 
   function drawWords() {
-    source.replaceChildren(...run.src.map((id) => make("span", {}, make("bdi", {}, word(id)))));
-    target.replaceChildren(...run.written.map((id, t) =>
-      make("button", { type: "button", "aria-pressed": String(t === state.step),
-        class: t > state.step ? "o-later" : "", click: () => go({ step: t }) },
-      make("bdi", { lang: "de" }, word(id)))));
+    const chips = (ids, part, lang) => ids.map((id, i) => make("button", { type: "button",
+      lang, click: () => go({ [part]: i }) }, make("bdi", {}, word(id))));
+    source.replaceChildren(...chips(run.src, "row"));
+    target.replaceChildren(...chips(run.written, "step", "de"));
   }
 
-  /* -- The map -- */
+  function markWords() {
+    [...source.children].forEach((chip, i) => chip.setAttribute("aria-pressed", i === state.row));
+    [...target.children].forEach((chip, t) => {
+      chip.setAttribute("aria-pressed", t === state.step);
+      chip.classList.toggle("o-later", t > state.step);
+    });
+  }
+
+  /* -- The drawing -- */
   const map = first.querySelector(".o-map");
   const links = [...map.querySelectorAll("a")];
-  const boxOf = (node) => links.map((link) => link.dataset.box)
-    .filter((box) => node === box || node.startsWith(`${box}.`))
-    .sort((a, b) => b.length - a.length)[0];
+  const boxOf = (name) => links.map((link) => link.dataset.box)
+    .filter((box) => name === box || name.startsWith(`${box}.`))
+    .reduce((a, b) => (b.length > a.length ? b : a), "");
   map.addEventListener("click", (event) => {
     const link = event.target.closest("a");
     if (!link) return;
     event.preventDefault();
-    const { box } = link.dataset;
-    go({ node: nodes.find((name) => boxOf(name) === box) ?? state.node });
+    leaveTour();
+    go({ node: nodes.find((name) => boxOf(name) === link.dataset.box) ?? state.node });
   });
+  const fold = make("details", { class: "o-fold" }, make("summary", {}, "The drawing"), map);
 
-  /* -- The stage -- */
+  function placeOf(name) {
+    const [half, layer, part] = name.split(".");
+    if (/^\d+$/.test(layer)) {
+      return `${half === "encoder" ? "Encoder" : "Decoder"}, layer ${layer}, ${part.replace("_", "-")}`;
+    }
+    return { src: "Before the encoder", tgt: "Before the decoder",
+      memory: "After the encoder" }[half] ?? "After the decoder";
+  }
+
+  const nameOf = (name) => `${byName.get(name).label} (${placeOf(name).toLowerCase()})`;
+
+  /* -- The stage: the tensor of the node -- */
   const title = make("h3"), where = make("p", { class: "o-where" });
-  const what = make("p", { class: "o-what" }), view = make("div", { class: "o-view" });
+  const what = make("p", { class: "o-what" }), headPick = make("div", { class: "o-head" });
+  const view = make("div", { class: "o-view" }), card = make("div", { class: "o-card" });
 
-  function placeOf({ name, how }) {
-    const [half, layer] = name.split(".");
-    const side = { src: "Before the encoder", tgt: "Before the decoder" }[half];
-    if (side) return side;
-    if (!/^\d+$/.test(layer ?? "")) return half === "memory" ? "Between the halves" : "After the decoder";
-    const part = name.split(".")[2].replace("_", "-");
-    return `${half === "encoder" ? "Encoder" : "Decoder"}, layer ${layer}, ${part}`;
-  }
+  const sideOf = (node) => (node.sides[0] === "source" ? "row" : "step");
+  const isMap = (node) => node.axes.at(-1) === "key";
+  const isWords = (node) => node.axes.at(-1) === "word";
+  const isWeights = (node) => isMap(node) && node.how === "softmax";
+  const rowOf = (node) => state[sideOf(node)];
+  const until = (node) => (node.sides[0] === "target" ? state.step + 1 : Infinity);
 
-  const isTarget = (node) => node.sides[0] === "target";
-
-  /* The slice that is shown: rows, and one head of several. */
-  function sliceOf(node) {
-    const { shape, data: values } = run.tensor(node.name);
-    const [rows, columns] = shape.slice(-2);
+  /* The rows of a node; of one head, if it has heads. */
+  function slice(name) {
+    const { shape, data: values } = run.tensor(name);
+    const [rows, columns] = shape.length === 1 ? [shape[0], 1] : shape.slice(-2);
     const from = shape.length === 3 ? state.head * rows * columns : 0;
-    let most = 0;
-    for (const value of values) if (Math.abs(value) > most && !isHidden(value)) most = Math.abs(value);
-    return { rows, columns, most: most || 1, at: (r, c) => values[from + r * columns + c] };
+    return { rows, columns, at: (r, c) => values[from + r * columns + c] };
   }
 
-  function drawGrid(node, moved) {
-    const { rows, columns, most, at } = sliceOf(node);
-    const isWeights = node.how === "softmax" && node.axes.includes("key");
-    const names = sideWords[node.sides[0]]();
-    const keys = node.axes.at(-1) === "key" ? sideWords[node.sides[1]]() : columns;
-    const hidden = data.colours.hidden;
-    return cells(kit, { label: `${node.label}: ${rows} rows, ${columns} columns`,
-      rows: names, columns: keys, value: at, numbers: columns <= 16, moved,
-      colour: (r, c) => (isHidden(at(r, c)) ? hidden
-        : isWeights ? weightColour(at(r, c)) : signedColour(at(r, c), most)) });
+  function largestOf(...names) {
+    let most = 0;
+    for (const name of names) {
+      for (const value of run.tensor(name).data) {
+        if (!isHidden(value)) most = Math.max(most, Math.abs(value));
+      }
+    }
+    return most || 1;
+  }
+
+  const signed = (most) => (value) => (isHidden(value) ? data.hidden : signedColour(value, most));
+  const chose = (node) => (r, c) => go({ [sideOf(node)]: r, column: c });
+
+  function columnOf(node) {
+    const { columns, at } = slice(node.name), r = rowOf(node);
+    if (state.column < columns) return state.column;
+    const size = isWords(node) || isMap(node) ? (c) => at(r, c) : (c) => Math.abs(at(r, c));
+    let best = 0;
+    for (let c = 1; c < columns; c++) if (size(c) > size(best)) best = c;
+    return best;
+  }
+
+  function tensorGrid(node) {
+    const { columns, at } = slice(node.name);
+    const colour = isWeights(node) ? weightColour : signed(largestOf(node.name));
+    const rows = wordsOf(node.sides[0]);
+    return cells(kit, { label: `${node.label}: ${rows.length} rows, ${columns} columns`,
+      rows, columns: isMap(node) ? wordsOf(node.sides[1]) : columns, numbers: columns <= 16,
+      value: at, colour: (r, c) => colour(at(r, c)), moved: chose(node) });
+  }
+
+  function lines(node) {
+    const { rows, columns, at } = slice(node.name);
+    const [queries, keys] = node.sides.map(wordsOf);
+    return looks(kit, { queries, keys, share: SHARE,
+      weights: Array.from({ length: rows }, (_, r) =>
+        Array.from({ length: columns }, (_, c) => at(r, c))),
+      chose: (r) => go({ [sideOf(node)]: r }) });
+  }
+
+  /* Several vectors of one position below one another. */
+  function vectors(node, names, labels) {
+    const r = rowOf(node), tensors = names.map((name) => slice(name));
+    const colour = signed(largestOf(...names));
+    const grid = cells(kit, { label: labels.join(", "), rows: labels, ticks: false, high: 24,
+      columns: tensors[0].columns, value: (i, c) => tensors[i].at(r, c),
+      colour: (i, c) => colour(tensors[i].at(r, c)),
+      moved: (_, c) => go({ column: c }) });
+    return { ...grid, select: (_, c) => grid.select(names.indexOf(node.name), c) };
+  }
+
+  /* The residual stream of one position, from its embedding to this node. */
+  function streamOf(node) {
+    const names = [];
+    for (let name = node.name; name; [name] = byName.get(name).of) {
+      const { how } = byName.get(name);
+      if (how !== "add" && name !== node.name) break;
+      names.unshift(name);
+      if (name.endsWith(".x")) break;
+    }
+    return names;
+  }
+
+  function wordBars(node) {
+    const { columns, at } = slice(node.name), r = state.step;
+    const isShare = node.name === "probabilities";
+    const row = Array.from({ length: columns }, (_, c) => at(r, c));
+    const best = topk(row, LIKELY), most = isShare ? 1 : Math.max(1, row[best[0]]);
+    return make("table", { class: "c-bars o-bars" }, make("caption", {},
+      isShare ? "The likeliest next words" : "The words with the highest scores"),
+    best.map((id) => {
+      const bar = make("i");
+      bar.style.width = `${100 * Math.max(row[id], 0) / most}%`;
+      return make("tr", {}, make("th", { scope: "row", lang: "de" }, word(id)),
+        make("td", {}, isShare ? percent(row[id]) : short(row[id], 1)),
+        make("td", {}, make("div", { class: "c-track" }, bar)));
+    }));
+  }
+
+  function wordGrid(node) {
+    const { columns, at } = slice(node.name), r = state.step;
+    const colour = node.name === "probabilities" ? weightColour : signed(largestOf(node.name));
+    const grid = cells(kit, { label: `All ${columns} words of the vocabulary`, ticks: false,
+      rows: ["all words"], columns, value: (_, c) => at(r, c),
+      colour: (_, c) => colour(at(r, c)), moved: (_, c) => go({ column: c }) });
+    return { ...grid, select: (_, c) => grid.select(0, c) };
+  }
+
+  function partsOf(node) {
+    if (node.axes.length === 1) {
+      const ids = run.tensor(node.name).data;
+      return [{ select() {}, element: make("div", { class: `o-ids o-${node.sides[0]}` },
+        [...ids].map((id) => make("span", {}, make("bdi", {}, word(id)), make("small", {}, String(id))))) }];
+    }
+    if (isWords(node)) return [{ select() {}, element: wordBars(node) }, wordGrid(node)];
+    if (isWeights(node)) return [lines(node), tensorGrid(node)];
+    const grid = tensorGrid(node);
+    const said = (text) => ({ select() {}, element: make("p", { class: "o-caption" }, text) });
+    const token = wordsOf(node.sides[0])[rowOf(node)];
+    if (node.how === "add") {
+      return [grid, said(`For ${token}:`), vectors(node, [...node.of, node.name],
+        node.name.endsWith(".x") ? ["what it is", "+ where", "= sum"]
+          : ["before", "+ found", "= after"])];
+    }
+    if (node.name === "memory" || node.name === "decoder.output") {
+      const names = streamOf(node);
+      return [grid, said(`The residual stream of ${token}, from below, and its norm:`),
+        vectors(node, names, names.map((name) => (name.endsWith(".x") ? "embedding"
+          : name === node.name ? "norm" : `${name.split(".")[1]} ${name.split(".")[2].replace("_", "-")}`)))];
+    }
+    return [grid];
   }
 
   function drawStage() {
-    stage?.parts.forEach((part) => part.close?.());
     const node = byName.get(state.node);
-    title.textContent = node.label;
-    where.textContent = placeOf(node);
-    what.textContent = node.says;
-    const shape = run.tensor(node.name).shape;
-    const heads = node.axes[0] === "head" ? pick("Head", Array.from({ length: shape[0] },
-      (_, h) => `head ${h}`), state.head, (h) => go({ head: h })) : "";
-    const parts = [];
-    if (shape.length === 1) {
-      const chips = run.tensor(node.name).data;
-      view.replaceChildren(make("div", { class: "o-words" }, [...chips].map((id) =>
-        make("span", {}, `${word(id)} ${id}`))));
-    } else {
-      const moved = (r, c) => go({ cell: [r, c] });
-      parts.push(drawGrid(node, moved));
-      if (node.how === "softmax" && node.axes.includes("key")) {
-        const { rows, columns, at } = sliceOf(node);
-        const weights = Array.from({ length: rows }, (_, r) =>
-          Array.from({ length: columns }, (_, c) => at(r, c)));
-        parts.unshift(looks(kit, { queries: sideWords[node.sides[0]](),
-          keys: sideWords[node.sides[1]](), weights, share: SHARE,
-          chose: (r) => go({ cell: [r, state.cell?.[1] ?? 0] }) }));
-      }
-      view.replaceChildren(heads, make("div", { class: parts.length > 1 ? "o-both" : "" },
-        parts.map(({ element }) => element)));
+    const isNew = stage?.name !== state.node;
+    stage?.parts.forEach((part) => part.close?.());
+    if (isNew) {
+      [where.textContent, title.textContent, what.textContent] =
+        [placeOf(node.name), node.label, node.says];
+      headPick.replaceChildren(...(node.axes[0] === "head" ? [pick("Head",
+        Array.from({ length: config.num_heads }, (_, h) => `head ${h}`), state.head,
+        (h) => go({ head: h }))] : []));
     }
-    stage = { node, parts };
+    const parts = partsOf(node);
+    view.replaceChildren(...parts.map(({ element }) => element));
+    view.className = `o-view${isWeights(node) ? " o-both" : ""}`;
+    stage = { name: node.name, parts };
     links.forEach((link) => {
       if (link.dataset.box === boxOf(node.name)) link.setAttribute("aria-current", "step");
       else link.removeAttribute("aria-current");
     });
+    headPick.querySelectorAll("input").forEach((input, h) => { input.checked = h === state.head; });
   }
 
+  /* -- The sum of a cell -- */
   function drawCell() {
-    const node = byName.get(state.node);
-    const row = isTarget(node) ? state.step : Math.min(1, run.src.length - 1);
-    const [r, c] = state.cell ?? [row, 0];
-    stage.parts.forEach((part) => part.select(r, c));
+    const node = byName.get(state.node), r = rowOf(node);
+    const c = node.axes.length === 1 ? r : columnOf(node);
+    stage.parts.forEach((part) => part.select(r, c, until(node)));
+    card.hidden = state.column === undefined;
+    if (card.hidden) return;
+    const { at } = slice(node.name), value = node.axes.length === 1 ? at(r, 0) : at(r, c);
+    const keys = node.sides.map(wordsOf);
+    const name = node.axes.length === 1 ? keys[0][r]
+      : `${keys[0][r]}, ${isMap(node) ? `${keys[1][c]}` : isWords(node) ? word(c) : `feature ${c}`}`
+        + (node.axes[0] === "head" ? `, head ${state.head}` : "");
+    const sum = sumOf({ ...node, keys: isMap(node) ? keys[1] : wordsOf(byName.get(node.of[1] ?? node.name).sides[0]) },
+      [state.head, r, c], { read: (at) => run.tensor(at), weights, config,
+        wordsOf: (i) => keys[i], labelOf: (at) => byName.get(at).label });
+    card.replaceChildren(
+      make("p", { class: "o-value" }, make("bdi", {}, name), " ",
+        make("b", {}, node.name === "probabilities" ? percent(value) : short(value))),
+      make("p", {}, sum.words), table(sum), onward(node));
+    spoken.textContent = `${name}: ${short(value)}. ${sum.words}`;
   }
 
-  /* -- Steps -- */
+  function table({ terms = [], parts = [], divide, steps = [] }) {
+    const entry = (label, text, value, isSum) => make("tr", { class: isSum ? "o-sum" : null },
+      make("th", { scope: "row" }, make("bdi", {}, label)), make("td", {}, text),
+      make("td", {}, short(value)));
+    const rows = steps.map(([label, value]) => entry(label, "", value));
+    const order = terms.map(([label, a, b]) => [label, a, b, a * b])
+      .sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
+    const most = order.slice(0, PRODUCTS), rest = order.slice(PRODUCTS);
+    for (const [label, a, b, product] of most) {
+      rows.push(entry(label, `${short(a)} × ${short(b)}`, product));
+    }
+    const add = (list, i) => list.reduce((sum, each) => sum + each[i], 0);
+    if (rest.length) {
+      rows.push(entry(`${rest.length} smaller product${rest.length > 1 ? "s" : ""}`, "", add(rest, 3)));
+    }
+    for (const [label, value] of parts) rows.push(entry(label, "", value));
+    const total = add(order, 3) + add(parts, 1);
+    if (rows.length > 1 && !steps.length) rows.push(entry("sum", "", total, true));
+    if (divide) rows.push(entry(`divided by ${short(divide, 0)}`, "", total / divide, true));
+    return make("table", { class: "o-products" }, rows);
+  }
+
+  function onward(node) {
+    const to = (name) => button(nameOf(name), () => go({ node: name, column: undefined }));
+    const uses = graph.filter(({ of }) => of.includes(node.name)).map(({ name }) => name);
+    const row = (label, names) => (names.length ? [make("dt", {}, label),
+      make("dd", {}, names.map(to))] : []);
+    return make("dl", { class: "o-onward" }, ...row("made from", node.of),
+      ...row("goes to", uses), make("dt", {}, "code"),
+      make("dd", {}, make("code", {}, node.line), " ", make("a", { href: `${node.chapter}.html` },
+        `chapter ${Number(node.chapter.slice(0, 2))}`)));
+  }
+
+  /* -- Exploring: steps, and a sentence of one's own -- */
   const scrub = make("input", { type: "range", min: 0, max: nodes.length - 1, step: 1,
     "aria-label": "Step of the pass", input: () => go({ node: nodes[scrub.valueAsNumber] }) });
-  const count = make("span", { class: "o-name" });
-  const move = (by) => {
+  const count = make("span", { class: "o-name o-count" });
+
+  function move(by) {
     const to = nodes.indexOf(state.node) + by;
     if (to in nodes) go({ node: nodes[to] });
     else if (by > 0 && state.step + 1 < run.written.length) {
       go({ step: state.step + 1, node: "tgt.ids" });
     } else halt();
-  };
-  const play = button("Play", () => (playing ? halt() : start()));
-
-  function start() {
-    playing = setInterval(() => move(1), PAUSE);
-    play.textContent = "Pause";
   }
 
   function halt() {
@@ -180,27 +347,208 @@ function draw(root, data, kit, [first]) {
     play.textContent = "Play";
   }
 
+  const play = button("Play", () => {
+    if (playing) {
+      halt();
+      return;
+    }
+    playing = setInterval(() => move(1), PAUSE);
+    play.textContent = "Pause";
+  });
+  const step = (by) => () => {
+    halt();
+    move(by);
+  };
+  const typed = line("English", data.sentences[0], () => {});
+  const input = typed.querySelector("input");
+  input.addEventListener("keydown", ({ key, isComposing }) => {
+    if (key === "Enter" && !isComposing) send(input.value);
+  });
+  const send = (text) => {
+    input.value = text;
+    go({ text, changes: [], step: 0, column: undefined });
+  };
+  const exploring = make("div", { class: "o-explore" },
+    make("div", { class: "o-own c-inputs" }, typed,
+      button("Translate", () => send(input.value)),
+      make("div", { class: "o-examples" }, data.sentences.map((text) =>
+        button(text, () => send(text))))),
+    make("div", { class: "o-scrub c-inputs" }, button("Back", step(-1)), play,
+      button("Next", step(1)), scrub, count));
+
+  /* -- What if? -- */
+  const before = make("p", { lang: "de" }), after = make("p", { lang: "de" });
+  const sides = pick("The run on the stage", ["as trained", "with the change"], 0, (i) => {
+    isChanged = i === 1;
+    settle();
+  });
+  const changes = whatIf(kit, { layers: config.num_layers, heads: config.num_heads, attentions,
+    words: () => ({ source: base.src.map(word), written: base.written.map(word), name: word,
+      likely: (t) => base.likely(Math.max(t, 0), LIKELY).map(({ id, share }) =>
+        ({ id, text: `${word(id)}, ${percent(share)}` })) }),
+    changed: (list) => go({ changes: list }) });
+  const asking = make("div", { class: "o-what-if" },
+    make("p", { class: "o-lead" }, "Switch on a change. The model writes the sentence again, and "
+      + "the words that differ are marked."), changes.element,
+    make("div", { class: "o-two" }, make("span", { class: "o-name" }, "as trained"), before,
+      make("span", { class: "o-name" }, "changed"), after),
+    make("div", { class: "c-row c-inputs" }, make("span", { class: "o-name" }, "Shown below:"), sides));
+  sides.classList.add("o-sides");
+
+  function drawTwo() {
+    const texts = [base, changed ?? base].map(({ written }) => written.map(word));
+    const kept = common(...texts);
+    [[before, "s"], [after, "mark"]].forEach(([text, tag], side) => {
+      text.replaceChildren(...texts[side].flatMap((part, i) =>
+        [kept[side].has(i) ? part : make(tag, {}, part), " "]));
+    });
+  }
+
+  /* -- The tour -- */
+  const guide = tourPanel(kit, tour, visit);
+
+  function visit(i) {
+    const { state: own } = tour[i];
+    state.tour = i;
+    go({ text: undefined, column: undefined, changes: [], row: 1, step: 0, head: 0, ...own,
+      mode: "tour" });
+    if (matchMedia("(max-width: 50rem)").matches) root.scrollIntoView({ block: "start" });
+    guide.title.focus({ preventScroll: true });
+  }
+
+  const leaveTour = () => {
+    if (state.mode === "tour") go({ mode: "explore" });
+  };
+  const modes = Object.keys(MODES);
+  const modePick = pick("Mode", Object.values(MODES), 0, (i) => {
+    halt();
+    if (modes[i] === "tour") visit(state.tour);
+    else go({ mode: modes[i] });
+  });
+  modePick.classList.add("o-modes");
+  const panels = { tour: guide.head, explore: exploring, what: asking };
+
   /* -- From state to page -- */
-  function go(change) {
-    const isNew = "node" in change || "head" in change;
-    if ("node" in change || "step" in change) state.cell = null;
-    Object.assign(state, change);
-    if ("step" in change || !target.childNodes.length) drawWords();
-    if (isNew || !stage) drawStage();
+  const computed = new Map([["", recorded], [data.sentences[0], recorded]]);
+  const engine = new Engine(data);
+
+  /* The runs that the state asks for; the newest question wins. */
+  async function compute() {
+    const { text = "", changes: list } = state, mine = compute.newest = {};
+    const question = { text: text || data.sentences[0] };
+    try {
+      status.textContent = computed.has(text) && !list.length ? "" : "Computing …";
+      if (!computed.has(text)) {
+        const values = await engine.ask({ ...question, changes: [] }, drawToken);
+        if (compute.newest !== mine) return;
+        computed.set(text, new Run(values));
+      }
+      const values = list.length ? await engine.ask({ ...question, changes: list }) : null;
+      if (compute.newest !== mine) return;
+      base = computed.get(text);
+      changed = values && new Run(values);
+      isChanged = Boolean(changed);
+      status.textContent = "";
+    } catch (error) {
+      if (compute.newest !== mine) return;
+      status.textContent = error.message;
+      drawWords();
+      markWords();
+      return;
+    }
+    changes.show(list);
+    settle();
+    if (changed) {
+      const same = base.written.join() === changed.written.join();
+      spoken.textContent = same ? "The translation stays the same."
+        : `It now writes: ${changed.written.map(word).join(" ")}.`;
+    }
+  }
+
+  function drawToken(id, isFirst) {
+    if (isFirst) target.replaceChildren();
+    target.append(make("span", { lang: "de" }, make("bdi", {}, word(id))));
+  }
+
+  /* Show the run that is chosen. */
+  function settle() {
+    run = isChanged && changed ? changed : base;
+    sides.querySelectorAll("input").forEach((box, i) => {
+      box.checked = i === Number(run === changed);
+      box.disabled = !changed;
+    });
+    state.row = Math.min(state.row, run.src.length - 1);
+    state.step = Math.min(state.step, run.written.length - 1);
+    drawTwo();
+    drawWords();
+    drawAll();
+  }
+
+  function drawAll() {
+    markWords();
+    drawStage();
     drawCell();
+  }
+
+  function go(change, isLoading = false) {
+    const isRun = ["text", "changes"].some((part) => part in change
+      && JSON.stringify(change[part]) !== JSON.stringify(state[part]));
+    const isStage = ["node", "head", "row", "step", "mode"].some((part) => part in change);
+    if ("node" in change && !("column" in change)) state.column = undefined;
+    Object.assign(state, change);
+    root.dataset.mode = state.mode;
+    for (const [mode, panel] of Object.entries(panels)) panel.hidden = mode !== state.mode;
+    guide.ask.hidden = guide.steps.hidden = state.mode !== "tour";
+    what.hidden = state.mode === "tour";
+    modePick.querySelectorAll("input").forEach((box, i) => { box.checked = modes[i] === state.mode; });
+    if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
+    if (isStage) drawAll();
+    else drawCell();
     const at = nodes.indexOf(state.node);
     scrub.value = at;
-    scrub.setAttribute("aria-valuetext", `${byName.get(state.node).label}, ${placeOf(byName.get(state.node))}`);
+    scrub.setAttribute("aria-valuetext", nameOf(state.node));
     count.textContent = `${at + 1} of ${nodes.length}`;
+    if ("node" in change) spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
+    if (isRun) compute();
+    if (!isLoading) keep();
+  }
+
+  /* Keep the state in the address, where the page may. */
+  function keep() {
+    const { mode, tour: i, ...own } = state;
+    try {
+      history.replaceState(history.state, "",
+        writeAddress({ ...own, tour: mode === "tour" ? model.tour[i] : undefined }));
+    } catch { /* a page without an address of its own */ }
+  }
+
+  function follow() {
+    const said = readAddress(location.hash, model);
+    if (!said) return false;
+    const own = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined));
+    const mode = "tour" in own ? "tour" : own.changes.length ? "what" : "explore";
+    go({ text: undefined, column: undefined, ...tour[own.tour]?.state, ...own, mode }, true);
+    if (own.text !== undefined) input.value = own.text;
+    return true;
   }
 
   root.append(
-    make("div", { class: "o-sentence" },
-      make("span", {}, "English"), source, make("span", {}, "German"), target),
-    make("div", { class: "o-main" }, map,
-      make("div", { class: "o-stage" },
-        make("div", { class: "o-scrub c-inputs" }, button("Back", () => move(-1)), play,
-          button("Next", () => move(1)), scrub, count),
-        where, title, what, view, says)));
-  go({ node: nodes[0] });
+    make("div", { class: "o-sentence" }, make("span", { class: "o-name" }, "English"), source,
+      make("span", { class: "o-name" }, "German"), target),
+    make("div", { class: "o-bar c-inputs" }, modePick, status, guide.steps),
+    make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
+      Object.values(panels), make("div", { class: "o-stage" }, where, title, what, headPick,
+        view, card), guide.ask, spoken)));
+  const widen = () => {
+    const isWide = root.clientWidth > 760;
+    if (fold.dataset.wide !== String(isWide)) fold.open = isWide;
+    fold.dataset.wide = String(isWide);
+  };
+  new ResizeObserver(widen).observe(root);
+  widen();
+  changes.show([]);
+  drawTwo();
+  drawWords();
+  if (!follow()) go({ ...tour[0].state, mode: "tour" }, true);
+  window.addEventListener("hashchange", follow);
 }

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +13,7 @@ from bookkit.colours import COLOURS
 from bookkit.open_model.graph import graph
 from bookkit.open_model.overview import overview
 from bookkit.open_model.recording import record
+from bookkit.open_model.tour import TOUR
 from bookkit.widgets.control import Control, read
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.javascript import source
@@ -21,7 +21,8 @@ from transformer_lib.javascript.weights import from_script, pack, to_script
 from transformer_lib.translation import Translator
 
 PACKAGE = "bookkit.open_model"
-SCRIPTS = ("cells.js", "address.js")
+LIBRARY = ("decoding.js", "weights.js")
+SCRIPTS = ("cells.js", "sums.js", "address.js", "what_if.js", "tour.js", "engine_client.js")
 
 
 def open_model_control(translator: Translator, sentences: Sequence[str]) -> Control:
@@ -58,14 +59,16 @@ def open_model_control(translator: Translator, sentences: Sequence[str]) -> Cont
             "tokens": tokenizer.pieces(range(model.config.tgt_vocab_size)),
             "sentences": list(sentences),
             "recording": {name: packed(value) for name, value in values.items()},
-            "colours": {"hidden": _rgb(COLOURS["hidden"][0])},
+            "hidden": _rgb(COLOURS["hidden"][0]),
+            "tour": [step.as_data() for step in TOUR],
+            "worker": "",
             "packed": {
                 "tokenizer": json.loads(translator.tokenizer.to_json()),
                 **pack(translator.model),
             },
         },
         f"The model reads “{sentences[0]}” and writes “{german}”.",
-        scripts=(source("decoding.js"), *(read(name, PACKAGE) for name in SCRIPTS)),
+        scripts=(*map(source, LIBRARY), *(read(name, PACKAGE) for name in SCRIPTS)),
         html=first_state(sentences[0], german, nodes, model.config.num_layers),
         package=PACKAGE,
         style=read("open_model.css", PACKAGE),
@@ -75,9 +78,7 @@ def open_model_control(translator: Translator, sentences: Sequence[str]) -> Cont
 def packed(value: Tensor) -> dict[str, object]:
     """Pack a tensor as JSON can hold it: its shape, and 16 bits for each number."""
     numbers = value.detach().numpy()
-    kind = "<f2" if value.is_floating_point() else "<f4"
     data = base64.b64encode(numbers.astype("<f2").tobytes()).decode()
-    del kind
     return {"shape": list(value.shape), "data": data}
 
 
@@ -96,6 +97,3 @@ def first_state(english: str, german: str, nodes: Sequence, layers: int) -> str:
 
 def _rgb(colour: str) -> list[int]:
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-
-
-_ = np

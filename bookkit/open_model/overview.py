@@ -1,6 +1,7 @@
-"""The model as a drawing, a link in each box: what it shows is chosen by the address."""
+"""The model as a drawing, with a link in each box to what it computes."""
 
 from html import escape
+from itertools import pairwise
 
 WIDTH, BOX, HIGH, PITCH = 332, 132, 30, 40
 COLUMNS = {"encoder": 82, "decoder": 250}  # the middle of each
@@ -78,7 +79,7 @@ def overview(layers: int) -> str:
                 f'<rect class="o-frame" x="{middle - BOX / 2 - 8:g}" y="{top}" '
                 f'width="{BOX + 16}" height="{bottom - top}" rx="9"/>'
             )
-        for low, high in zip(rows, rows[1:], strict=False):
+        for low, high in pairwise(rows):
             parts.append(
                 f'<path class="o-arrow" d="M{middle} {y(low)}V{y(high) + HIGH + 1}"/>'
             )

@@ -1,57 +1,98 @@
-/* How one number came to be. Each is a sum of products a[j] * b[j], plus something, over
-   something. SUMS finds these for each rule, from what the rule reads and from `at`, the
-   number's place in its row. */
-const one = (a, b, others) => ({ a: [a], b: [b], ...others });
+/* How one number was computed: by the rule of its node, from the numbers that it reads.
+   `read(name)` gives a tensor. A sum has terms [name, a, b], further parts [name, value],
+   or steps [name, value] in their order, and words. */
+const WORDS = { relu: "ReLU", gelu_tanh: "GELU", silu: "SiLU" };
 
-/* One part of a softmax: its exponential over all of them. */
-function share(scores, at) {
-  const most = Math.max(...scores);
-  const total = scores.reduce((sum, score) => sum + Math.exp(score - most), 0);
-  return one(Math.exp(scores[at] - most), 1, { over: total });
+/* The weights of a module, by the graph's name; a shared table comes once. */
+function weightsOf(tree, path) {
+  const found = path.split(".").reduce((branch, part) => branch?.[part], tree);
+  if (path === "tgt_embedding") return found ?? tree.src_embedding;
+  if (path === "output") return { ...(tree.tgt_embedding ?? tree.src_embedding).table, ...found };
+  return found;
 }
 
-const SUMS = {
-  lookup: (t, at, [ids], { table }, { width }) =>
-    one(table.weight[ids[t][0] * width + at], Math.sqrt(width)),
-  positions: (t, at, _, __, { row }) => one(row[at], 1),
-  add: (t, at, [x, y]) => ({ a: [x[t][at], y[t][at]], b: [1, 1] }),
-  norm: (t, at, [x], { weight, bias, eps }) => {
-    const mean = x[t].reduce((sum, value) => sum + value, 0) / x[t].length;
-    const squares = x[t].reduce((sum, value) => sum + (value - mean) ** 2, 0);
-    const deviation = Math.sqrt(squares / x[t].length + eps);
-    return one((x[t][at] - mean) / deviation, weight[at], { plus: bias[at] });
-  },
-  linear: (t, at, [x], { weight, bias }) => ({ a: x[t], plus: bias?.[at] ?? 0,
-    b: weight.subarray(at * x[t].length, (at + 1) * x[t].length) }),
-  dot: (t, at, [q, k], _, { heads, keys }) => {
-    const width = q[t].length / heads, from = width * Math.floor(at / keys);
-    const head = (vector) => vector.subarray(from, from + width);
-    return { a: head(q[t]), b: head(k[at % keys]), over: Math.sqrt(width) };
-  },
-  mask: (t, at, [scores], _, { row }) =>
-    one(scores[t][at], 1, { plus: row[at] - scores[t][at] }),
-  softmax: (t, at, [scores], _, { keys }) =>
-    share(scores[t].subarray(at - at % keys, at - at % keys + keys), at % keys),
-  blend: (t, at, [weights, v], _, { heads }) => {
-    const keys = v.length, from = keys * Math.floor(at / (v[0].length / heads));
-    const b = v.map((value) => value[at]);
-    return { a: weights[t].subarray(from, from + keys), b };
-  },
-  merge: (t, at, [x]) => one(x[t][at], 1),
-  activate: (t, at, [x], _, { row }) => one(x[t][at], x[t][at] && row[at] / x[t][at]),
-  chances: (t, at, [logits], _, { padId }) => share(withoutPad(logits[t], padId), at),
-};
-SUMS.heads = SUMS.linear;
-SUMS.same = SUMS.merge;
+function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf }) {
+  const inputs = node.of.map(read), [x, y] = inputs;
+  const at = (tensor, ...place) => tensor.data[place.reduce((sum, i, axis) =>
+    sum * tensor.shape[tensor.shape.length - place.length + axis] + i, 0)];
+  const d_k = config.d_model / config.num_heads;
+  const own = () => weightsOf(weights(), node.weights);
+  const features = (count, term) => Array.from({ length: count }, (_, i) =>
+    [`feature ${i}`, ...term(i)]);
+  const shares = (row) => {
+    const most = row.reduce((a, b) => Math.max(a, b), -Infinity);
+    const total = row.reduce((sum, value) => sum + Math.exp(value - most), 0);
+    return [["the score", row[c]], ["minus the largest of the row", row[c] - most],
+      ["e to this power", Math.exp(row[c] - most)],
+      [`divided by the row’s sum of such powers, ${short(total)}`,
+        Math.exp(row[c] - most) / total]];
+  };
 
-/* The sum behind a node's number; `place` is its [head,] row and column. `isChanged` says
-   that a what-if has put the number there instead. */
-function sumOf(pass, name, place) {
-  const node = pass.open.graph.find((each) => each.name === name);
-  const [column, t, head = 0] = [...place].reverse();
-  const row = pass.rows[name][t], { read, sizes, part } = pass.reads(node);
-  const at = node.axes[0] === "head" ? head * row.length / sizes.heads + column : column;
-  const isChanged = RULES[node.how](t, read, part, sizes)[at] !== row[at];
-  const sum = SUMS[node.how](t, at, read, part, { ...sizes, row });
-  return { value: row[at], isChanged, plus: 0, over: 1, ...sum };
+  const linear = (column) => {
+    const { weight, bias } = own(), width = x.shape.at(-1);
+    return { words: `The vector of ${wordsOf(0)[r]}, times column ${column} of the matrix:`
+      + ` ${width} products.`,
+    terms: features(width, (i) => [at(x, r, i), weight[column * width + i]]),
+    parts: bias ? [["bias", bias[column]]] : [] };
+  };
+
+  const rules = {
+    given: () => ({ words: "The tokenizer gives each token its number.", steps: [] }),
+    lookup: () => ({ words: `Row ${x.data[r]} of the table, times the root of ${config.d_model}.`,
+      terms: [[`number ${c} of the row`, own().table.weight[x.data[r] * config.d_model + c],
+        Math.sqrt(config.d_model)]], parts: [] }),
+    positions: () => {
+      const angle = r / 10000 ** ((c - (c % 2)) / config.d_model);
+      return { words: `Position ${r}: features come in pairs, a sine and a cosine, each `
+        + "pair slower than the one before it.",
+      steps: [[`the angle, ${r} / 10000^(${c - (c % 2)}/${config.d_model})`, angle],
+        [c % 2 ? "its cosine" : "its sine", c % 2 ? Math.cos(angle) : Math.sin(angle)]] };
+    },
+    add: () => ({ words: "Two numbers, added. That is why it is called a stream: nothing is "
+      + "replaced, only added.",
+    terms: [], parts: node.of.map((name, i) => [labelOf(name), at(inputs[i], r, c)]) }),
+    norm: () => {
+      const width = x.shape.at(-1);
+      const row = Array.from({ length: width }, (_, i) => at(x, r, i));
+      const mean = row.reduce((sum, value) => sum + value, 0) / width;
+      const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / width;
+      const { weight, bias } = own();
+      const unit = (row[c] - mean) / Math.sqrt(variance + config.norm_eps);
+      return { words: `The vector of ${wordsOf(0)[r]} gets mean 0 and variance 1; then each `
+        + "feature has a weight and a bias.",
+      steps: [["the number", row[c]], [`minus the mean, ${short(mean)}`, row[c] - mean],
+        [`divided by the deviation, ${short(Math.sqrt(variance + config.norm_eps))}`, unit],
+        [`times its weight, ${short(weight[c])}`, unit * weight[c]],
+        [`plus its bias, ${short(bias[c])}`, unit * weight[c] + bias[c]]] };
+    },
+    linear: () => linear(c),
+    heads: () => linear(h * d_k + c),
+    dot: () => ({ words: `The query of ${wordsOf(0)[r]}, times the key of ${wordsOf(1)[c]}: `
+      + `${d_k} products. Their sum is divided by the root of ${d_k}.`,
+    terms: features(d_k, (i) => [at(x, h, r, i), at(y, h, c, i)]), parts: [],
+    divide: Math.sqrt(d_k) }),
+    mask: () => ({ words: isHidden(read(node.name).data[(h * x.shape[1] + r) * x.shape[2] + c])
+      ? `${wordsOf(1)[c]} is hidden from ${wordsOf(0)[r]}, so the score becomes minus infinity. `
+        + "Its weight will be 0."
+      : `${wordsOf(0)[r]} may look at ${wordsOf(1)[c]}, so the score stays.`,
+    steps: [["the score", at(x, h, r, c)]] }),
+    softmax: () => ({ words: `How much of its attention ${wordsOf(0)[r]} gives to `
+      + `${wordsOf(1)[c]}. A row sums to 1.`,
+    steps: shares(Array.from({ length: x.shape[2] }, (_, s) => at(x, h, r, s))) }),
+    blend: () => ({ words: `The values of all tokens, each times the attention that `
+      + `${wordsOf(0)[r]} gives to it.`,
+    terms: Array.from({ length: y.shape[1] }, (_, s) =>
+      [node.keys[s], at(x, h, r, s), at(y, h, s, c)]), parts: [] }),
+    merge: () => ({ words: `Feature ${c % d_k} of head ${Math.floor(c / d_k)}: the heads lie `
+      + "side by side.", steps: [["the number", at(x, Math.floor(c / d_k), r, c % d_k)]] }),
+    activate: () => ({ words: config.activation === "relu"
+      ? "A negative number becomes 0, and any other stays."
+      : `The activation ${WORDS[config.activation]}.`,
+    steps: [["before", at(x, r, c)], ["after", read(node.name).data[r * x.shape[1] + c]]] }),
+    chances: () => ({ words: "The share of this word among all words: the softmax of the row.",
+      steps: shares(Array.from({ length: x.shape[1] }, (_, i) =>
+        (i === config.pad_id ? -Infinity : at(x, r, i)))) }),
+    same: () => ({ words: "Nothing changes here.", steps: [["the number", at(x, r, c)]] }),
+  };
+  return rules[node.how]();
 }
