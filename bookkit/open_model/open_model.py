@@ -13,6 +13,7 @@ from bookkit.colours import COLOURS
 from bookkit.open_model.graph import graph
 from bookkit.open_model.overview import overview
 from bookkit.open_model.recording import record
+from bookkit.open_model.scripts import worker
 from bookkit.open_model.tour import TOUR
 from bookkit.widgets.control import Control, read
 from transformer_lib.decoding import greedy_decode
@@ -61,7 +62,7 @@ def open_model_control(translator: Translator, sentences: Sequence[str]) -> Cont
             "recording": {name: packed(value) for name, value in values.items()},
             "hidden": _rgb(COLOURS["hidden"][0]),
             "tour": [step.as_data() for step in TOUR],
-            "worker": "",
+            "worker": worker(),
             "packed": {
                 "tokenizer": json.loads(translator.tokenizer.to_json()),
                 **pack(translator.model),
