@@ -43,7 +43,7 @@ function readAddress(hash, model) {
       : undefined,
     row: whole(said.get("token"), 1000), step: whole(said.get("step"), 1000),
     head: whole(said.get("head"), model.heads - 1), column: whole(said.get("cell"), 9999),
-    changes: readChanges(said.get("what") ?? "[]", model),
+    changes: said.has("what") ? readChanges(said.get("what"), model) : undefined,
     tour: tour < 0 ? undefined : tour,
   };
 }

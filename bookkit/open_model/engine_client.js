@@ -9,25 +9,26 @@ class Engine {
     const address = URL.createObjectURL(
       new Blob([this.data.worker], { type: "text/javascript" }));
     this.worker = new Worker(address);
-    const { graph, config, packed } = this.data;
-    this.worker.postMessage({ graph, config, packed });
+    const { graph, packed } = this.data;
+    return { graph, packed };
   }
 
   ask(question, onToken = () => {}) {
-    if (!this.worker) this.start();
+    const first = this.worker ? {} : this.start(); /* the model is sent once */
     const run = ++this.number;
-    this.worker.postMessage({ cancel: run - 1 });
+    if (run > 1) this.worker.postMessage({ cancel: run - 1 });
     return new Promise((answered, failed) => {
       this.worker.onerror = () =>
         failed(new Error("This page may not compute beside itself: no Worker."));
-      let count = 0;
       this.worker.onmessage = ({ data }) => {
         if (data.run !== run) return;
-        if ("token" in data) onToken(data.token, count++ === 0);
+        if ("id" in data) onToken(data);
         else if ("values" in data) answered(data.values);
-        else failed(new Error(data.refused));
+        else failed(new Error(data.refused === 1
+          ? "There is nothing to translate yet: type an English sentence."
+          : `That is ${data.refused} tokens, too many to show. Try a shorter sentence.`));
       };
-      this.worker.postMessage({ run, ...question });
+      this.worker.postMessage({ run, ...first, ...question });
     });
   }
 }

@@ -244,7 +244,7 @@ function draw(root, data, kit, [first]) {
     }
     if (node.name === "memory" || node.name === "decoder.output") {
       const names = streamOf(node);
-      return [grid, said(`The residual stream of ${token}, from below, and its norm:`),
+      return [grid, said(`The residual stream of ${token}, from its embedding to the norm:`),
         vectors(node, names, names.map((name) => (name.endsWith(".x") ? "embedding"
           : name === node.name ? "norm" : `${name.split(".")[1]} ${name.split(".")[2].replace("_", "-")}`)))];
     }
@@ -255,9 +255,11 @@ function draw(root, data, kit, [first]) {
     const node = byName.get(state.node);
     const isNew = stage?.name !== state.node;
     stage?.parts.forEach((part) => part.close?.());
+    const writes = node.sides[0] === "target"
+      ? ` · reads ${wordsOf("target")[state.step]}, writes ${word(run.written[state.step])}` : "";
+    where.textContent = placeOf(node.name) + writes;
     if (isNew) {
-      [where.textContent, title.textContent, what.textContent] =
-        [placeOf(node.name), node.label, node.says];
+      [title.textContent, what.textContent] = [node.label, node.says];
       headPick.replaceChildren(...(node.axes[0] === "head" ? [pick("Head",
         Array.from({ length: config.num_heads }, (_, h) => `head ${h}`), state.head,
         (h) => go({ head: h }))] : []));
@@ -282,9 +284,10 @@ function draw(root, data, kit, [first]) {
     if (card.hidden) return;
     const { at } = slice(node.name), value = node.axes.length === 1 ? at(r, 0) : at(r, c);
     const keys = node.sides.map(wordsOf);
-    const name = node.axes.length === 1 ? keys[0][r]
-      : `${keys[0][r]}, ${isMap(node) ? `${keys[1][c]}` : isWords(node) ? word(c) : `feature ${c}`}`
-        + (node.axes[0] === "head" ? `, head ${state.head}` : "");
+    const own = isMap(node) ? ` → ${keys[1][c]}`
+      : `, ${isWords(node) ? word(c) : `feature ${c}`}`;
+    const name = keys[0][r] + (node.axes.length === 1 ? "" : own)
+      + (node.axes[0] === "head" ? `, head ${state.head}` : "");
     const sum = sumOf({ ...node, keys: isMap(node) ? keys[1] : wordsOf(byName.get(node.of[1] ?? node.name).sides[0]) },
       [state.head, r, c], { read: (at) => run.tensor(at), weights, config,
         wordsOf: (i) => keys[i], labelOf: (at) => byName.get(at).label });
@@ -387,13 +390,14 @@ function draw(root, data, kit, [first]) {
       likely: (t) => base.likely(Math.max(t, 0), LIKELY).map(({ id, share }) =>
         ({ id, text: `${word(id)}, ${percent(share)}` })) }),
     changed: (list) => go({ changes: list }) });
-  const asking = make("div", { class: "o-what-if" },
-    make("p", { class: "o-lead" }, "Switch on a change. The model writes the sentence again, and "
-      + "the words that differ are marked."), changes.element,
+  const two = make("div", { class: "o-runs" },
     make("div", { class: "o-two" }, make("span", { class: "o-name" }, "as trained"), before,
       make("span", { class: "o-name" }, "changed"), after),
     make("div", { class: "c-row c-inputs" }, make("span", { class: "o-name" }, "Shown below:"), sides));
   sides.classList.add("o-sides");
+  const asking = make("div", { class: "o-what-if" },
+    make("p", { class: "o-lead" }, "Switch on a change. The model writes the sentence again, and "
+      + "the words that differ are marked."), changes.element);
 
   function drawTwo() {
     const texts = [base, changed ?? base].map(({ written }) => written.map(word));
@@ -465,8 +469,8 @@ function draw(root, data, kit, [first]) {
     }
   }
 
-  function drawToken(id, isFirst) {
-    if (isFirst) target.replaceChildren();
+  function drawToken({ step, id }) {
+    if (step === 0) target.replaceChildren();
     target.append(make("span", { lang: "de" }, make("bdi", {}, word(id))));
   }
 
@@ -500,6 +504,7 @@ function draw(root, data, kit, [first]) {
     for (const [mode, panel] of Object.entries(panels)) panel.hidden = mode !== state.mode;
     guide.ask.hidden = guide.steps.hidden = state.mode !== "tour";
     what.hidden = state.mode === "tour";
+    two.hidden = state.mode !== "what" && !state.changes.length;
     modePick.querySelectorAll("input").forEach((box, i) => { box.checked = modes[i] === state.mode; });
     if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
     if (isStage) drawAll();
@@ -526,8 +531,9 @@ function draw(root, data, kit, [first]) {
     const said = readAddress(location.hash, model);
     if (!said) return false;
     const own = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined));
-    const mode = "tour" in own ? "tour" : own.changes.length ? "what" : "explore";
-    go({ text: undefined, column: undefined, ...tour[own.tour]?.state, ...own, mode }, true);
+    const mode = "tour" in own ? "tour" : own.changes?.length ? "what" : "explore";
+    go({ text: undefined, column: undefined, changes: [], ...tour[own.tour]?.state, ...own, mode },
+      true);
     if (own.text !== undefined) input.value = own.text;
     return true;
   }
@@ -537,7 +543,7 @@ function draw(root, data, kit, [first]) {
       make("span", { class: "o-name" }, "German"), target),
     make("div", { class: "o-bar c-inputs" }, modePick, status, guide.steps),
     make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
-      Object.values(panels), make("div", { class: "o-stage" }, where, title, what, headPick,
+      Object.values(panels), two, make("div", { class: "o-stage" }, where, title, what, headPick,
         view, card), guide.ask, spoken)));
   const widen = () => {
     const isWide = root.clientWidth > 760;

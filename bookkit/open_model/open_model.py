@@ -13,17 +13,23 @@ from bookkit.colours import COLOURS
 from bookkit.open_model.graph import graph
 from bookkit.open_model.overview import overview
 from bookkit.open_model.recording import record
-from bookkit.open_model.scripts import worker
-from bookkit.open_model.tour import TOUR
 from bookkit.widgets.control import Control, read
 from transformer_lib.decoding import greedy_decode
-from transformer_lib.javascript import source
+from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, pack, to_script
 from transformer_lib.translation import Translator
 
 PACKAGE = "bookkit.open_model"
 LIBRARY = ("decoding.js", "weights.js")
-SCRIPTS = ("cells.js", "sums.js", "address.js", "what_if.js", "tour.js", "engine_client.js")
+ENGINE = ("engine.js", "worker.js")
+SCRIPTS = (
+    "cells.js",
+    "sums.js",
+    "address.js",
+    "what_if.js",
+    "tour.js",
+    "engine_client.js",
+)
 
 
 def open_model_control(translator: Translator, sentences: Sequence[str]) -> Control:
@@ -61,8 +67,10 @@ def open_model_control(translator: Translator, sentences: Sequence[str]) -> Cont
             "sentences": list(sentences),
             "recording": {name: packed(value) for name, value in values.items()},
             "hidden": _rgb(COLOURS["hidden"][0]),
-            "tour": [step.as_data() for step in TOUR],
-            "worker": worker(),
+            "tour": json.loads(read("tour.json", PACKAGE)),
+            "worker": "\n".join(
+                [*map(source, FILES), *(read(name, PACKAGE) for name in ENGINE)]
+            ),
             "packed": {
                 "tokenizer": json.loads(translator.tokenizer.to_json()),
                 **pack(translator.model),

@@ -1,8 +1,9 @@
 /* What computes, beside the page. The first message holds the `graph` and the `packed` model.
    { run, text, changes } asks for a translation; the page numbers its runs. The answers are
-   { run, token, step, probability } for each word, EOS included, and then { run, values, written }:
-   the tensor of every node by its name, and the words. { run, refused } says in words why there
-   is none. { cancel } wants nothing more of that run and of earlier ones. */
+   { run, step, id, probability } for each word, EOS included, and then { run, values, written },
+   the tensor of every node by its name and the ids of the words; or { run, refused }, the number
+   of tokens, if the sentence is empty or has more than MOST. { cancel } wants nothing more of
+   that run and of earlier ones. */
 const MOST = 60; /* tokens of a sentence: more fit no screen */
 
 let translator, open_, cancelled = 0;
@@ -30,11 +31,10 @@ async function write(run, words, told = () => {}) {
 async function translate(run, text, changes) {
   const src = translator.encode(text);
   if (src.length === 1 || src.length > MOST) {
-    postMessage({ run, refused: src.length === 1 ? "Type a sentence."
-      : `The sentence has ${src.length} tokens; ${MOST} are the most.` });
+    postMessage({ run, refused: src.length });
     return;
   }
-  const told = ({ id, ...word }) => postMessage({ run, token: id, ...word });
+  const told = (word) => postMessage({ run, ...word });
   if (plain.text !== text) {
     const pass = await write(run, open_.write(src), changes.length ? undefined : told);
     if (!pass) return;
