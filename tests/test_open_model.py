@@ -3,6 +3,7 @@
 import base64
 import importlib
 import inspect
+import random
 import re
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -10,10 +11,12 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 from book_files import ROOT
+from test_javascript import NASTY
 
 from bookkit.open_model.graph import graph
 from bookkit.open_model.recording import record
 from bookkit.widgets.control import read
+from bookkit.widgets.translator import EXAMPLES
 from transformer_lib.data import Tokenizer
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.decoding.prefixes import Prefixes, length_limits
@@ -440,8 +443,123 @@ def test_a_change_computes_nothing_that_it_does_not_affect(engine):
 @pytest.mark.parametrize("changes", CONFIGS, ids=lambda changes: "-".join(changes))
 def test_the_engine_agrees_with_pytorch_in_any_configuration(engine, changes):
     page, translator = engine(small_translator(**changes))
-    for what_if in ([], [{"kind": "mask"}, {"kind": "look", **LOOK}]):
+    look = {"kind": "look", "layer": 0, "step": 3, "source": 1}
+    for what_if in ([], [{"kind": "mask"}, look]):
         assert_same_in_the_library(page, translator, TEXT, *what_if)
 
 
 LOOK = {"layer": 0, "step": 3, "source": 1}
+
+
+@pytest.mark.parametrize(
+    "count", [10, pytest.param(100, marks=pytest.mark.slow)], ids="{} sentences".format
+)
+def test_every_tensor_of_many_sentences_agrees_with_pytorch(engine, count):
+    page, translator = engine(Translator.load(GRAMMAR))
+    for english, _ in sentence_pairs(count, seed=1):
+        assert_same_in_the_library(page, translator, english)
+
+
+@pytest.mark.slow
+def test_every_tensor_of_the_large_model_agrees_with_pytorch(engine):
+    page, translator = engine(Translator.load(CAPTIONS))
+    for text in EXAMPLES:
+        assert_same_in_the_library(page, translator, text)
+
+
+# -- The worker ----------------------------------------------------------------------
+
+HOSTILE = 500
+
+
+@pytest.fixture
+def asked(tab):
+    """A worker with the grammar's model, and a function that asks it."""
+    model = to_script(Translator.load(GRAMMAR))
+    nodes = graph(from_script(model).model.config)
+    tab.set_content("<!doctype html>")
+    element = tab.add_script_tag(content=model)
+    own = (read(name, "bookkit.open_model") for name in ("engine.js", "worker.js"))
+    tab.evaluate(
+        """([element, code, graph]) => {
+          const blob = new Blob([code], { type: "text/javascript" });
+          const worker = new Worker(URL.createObjectURL(blob)), heard = [];
+          let first = { graph, packed: element.translator }, run = 0;
+          worker.onerror = ({ message }) => console.error(message);
+          window.heard = heard;
+          window.ask = (question) => new Promise((answered) => {
+            worker.onmessage = ({ data }) => {
+              heard.push(data);
+              if (data.run !== run) return;
+              if (data.values || "refused" in data) answered(data);
+            };
+            run++;
+            worker.postMessage({ ...first, ...question, run });
+            first = {};
+          });
+          window.cancel = (run) => worker.postMessage({ cancel: run });
+        }""",
+        [element, "\n".join([*map(source, FILES), *own]), list(map(asdict, nodes))],
+    )
+    yield lambda question: tab.evaluate("(question) => ask(question)", question)
+    assert tab.faults == []
+
+
+def test_the_worker_tells_each_word_and_then_every_tensor(tab, asked):
+    answer = asked({"text": TEXT})
+    *words, last = tab.evaluate("heard")
+    assert [word["step"] for word in words] == list(range(7))
+    assert [word["id"] for word in words] == answer["written"] == last["written"]
+    assert all(0.9 < word["probability"] <= 1 for word in words)
+    changes = [{"kind": "head", "node": "decoder.1.cross_attention", "head": 2}]
+    assert asked({"text": TEXT, "changes": changes})["values"] != answer["values"]
+    assert asked({"text": TEXT}) == answer | {"run": 3}
+
+
+def test_the_worker_tells_nothing_of_what_was_cancelled(tab, asked):
+    asked({"text": TEXT})
+    tab.evaluate("heard.length = 0")
+    tab.evaluate("() => { ask({ text: 'a dog sleeps today' }); cancel(2); }")
+    assert asked({"text": "she sleeps"})["written"]
+    runs = tab.evaluate("heard.map(({ run, step }) => [run, step])")
+    assert [step for run, step in runs if run == 2] in ([], [0])
+
+
+@pytest.mark.parametrize("text", ["", " \u3000\n", "a " * 61])
+def test_the_worker_refuses_a_sentence_that_is_empty_or_too_long(asked, text):
+    tokens = len(Translator.load(GRAMMAR).tokenizer.encode(text))
+    assert asked({"text": text}) == {"run": 1, "refused": tokens + 1}
+
+
+def hostile(count):
+    """Strings that break programs, and strings of any characters."""
+    draw = random.Random(0)
+    characters = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    few = [ord(c) for c in " 'sStlm.,09aä<>&\"\t\u0308\u202e\u200d\0"]
+    yield from NASTY
+    yield "half a character: \ud83d"
+    for _ in range(count - len(NASTY) - 1):
+        kind = draw.choice([characters, few])
+        yield "".join(map(chr, draw.choices(kind, k=draw.randrange(1, 20))))
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(HOSTILE, marks=pytest.mark.slow)])
+def test_hostile_strings_do_no_harm(tab, asked, count):
+    expected = asked({"text": TEXT})
+    found = tab.evaluate(
+        """async (texts) => {
+          const found = [];
+          for (const text of texts) {
+            const { refused, values } = await ask({ text });
+            const { data, shape: [rows] } = values?.probabilities ?? { shape: [] };
+            found.push([refused, data?.reduce((a, b) => a + b, 0), rows]);
+            heard.length = 0;
+          }
+          return found;
+        }""",
+        list(hostile(count)),
+    )
+    assert len(found) == count
+    for refused, total, rows in found:  # the probabilities of a row sum to 1
+        assert refused or total == pytest.approx(rows, rel=1e-4)
+    assert asked({"text": TEXT}) == expected | {"run": count + 2}
