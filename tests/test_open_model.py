@@ -11,12 +11,13 @@ import pytest
 import torch
 from book_files import ROOT
 
-from bookkit.open_model import scripts
 from bookkit.open_model.graph import graph
 from bookkit.open_model.recording import record
+from bookkit.widgets.control import read
 from transformer_lib.data import Tokenizer
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.decoding.prefixes import Prefixes, length_limits
+from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.model import (
     ACTIVATIONS,
@@ -203,7 +204,8 @@ def engine(browser):
     """A page with the engine, and a function that loads a translator there."""
     page = browser.new_page()
     page.set_content("<!doctype html>")
-    page.add_script_tag(content=scripts.engine())
+    for text in (*map(source, FILES), read("engine.js", "bookkit.open_model")):
+        page.add_script_tag(content=text)
     page.evaluate(
         """() => {
           window.run = (src, changes, base) => {
@@ -443,37 +445,3 @@ def test_the_engine_agrees_with_pytorch_in_any_configuration(engine, changes):
 
 
 LOOK = {"layer": 0, "step": 3, "source": 1}
-
-
-def test_the_sum_behind_a_number_is_the_number(engine):
-    page, translator = engine(Translator.load(GRAMMAR))
-    for what_if in ([], WHAT_IFS[-1]):
-        src, _, values = written(page, translator, TEXT, what_if)
-        found = page.evaluate(
-            """([src, changes, places]) => {
-              const { pass } = run(src, changes);
-              return places.map(([name, place]) => {
-                const { value, isChanged, a, b, plus, over } = sumOf(pass, name, place);
-                const total = Array.from(a).reduce((sum, x, j) => sum + x * b[j], plus);
-                return [value, total / over, isChanged];
-              });
-            }""",
-            [src, what_if, (places := list(some_places(values)))],
-        )
-        for (name, place), (value, total, is_changed) in zip(
-            places, found, strict=True
-        ):
-            expected = values[name][tuple(place)].item()
-            assert value == expected, name
-            if not is_changed:
-                assert total == pytest.approx(value, abs=TOLERANCE), name
-            else:
-                assert what_if, name
-
-
-def some_places(values):
-    """For each node the first number, the last and some between."""
-    for name, value in values.items():
-        for at in torch.linspace(0, value.numel() - 1, 9).long():
-            if not name.endswith("ids"):
-                yield name, [i.item() for i in torch.unravel_index(at, value.shape)]

@@ -111,7 +111,7 @@ class Pass {
     const known = changes.filter(({ kind }) => Object.hasOwn(CHANGES, kind));
     const edits = known.map((change) => CHANGES[change.kind](change));
     const from = {}; /* the first row of each node that differs from the base's */
-    Object.assign(this, { open, src, edits, rows: {} });
+    Object.assign(this, { open, edits, rows: {}, written: [] });
     this.lengths = { source: src.length, target: 0 };
     for (const node of open.graph) {
       const { name, of } = node;
@@ -127,23 +127,15 @@ class Pass {
     return this.open.graph.filter(({ sides }) => sides[0] === side);
   }
 
-  /* What the rule of a node gets beside the position. */
-  reads({ name, of, sides }) {
-    const sizes = { ...this.open.sizes, keys: this.lengths[sides[1]] };
-    const read = of.map((each) => this.rows[each]);
-    return { read, part: this.open.parts[name], sizes };
-  }
-
-  editsOf(node, t) {
-    return this.edits.filter(({ edits }) => edits?.(node, t));
-  }
-
   /* One row by its rule, and then as the changes want it, unless it is there. */
   compute(node, t) {
-    if (this.rows[node.name][t]) return;
-    const { read, part, sizes } = this.reads(node);
-    this.rows[node.name][t] = this.editsOf(node, t).reduce(
-      (row, { edit }) => edit(row, t, read, sizes), RULES[node.how](t, read, part, sizes));
+    const { name, how, of, sides } = node;
+    if (this.rows[name][t]) return;
+    const read = of.map((each) => this.rows[each]);
+    const sizes = { ...this.open.sizes, keys: this.lengths[sides[1]] };
+    this.rows[name][t] = this.edits.filter(({ edits }) => edits?.(node, t)).reduce(
+      (row, { edit }) => edit(row, t, read, sizes),
+      RULES[how](t, read, this.open.parts[name], sizes));
   }
 
   fill(node) {
@@ -158,6 +150,7 @@ class Pass {
       this.lengths.target = step + 1;
       nodes.forEach((node) => this.compute(node, step));
       const chosen = this.choose(step);
+      this.written.push(chosen.id);
       yield chosen;
       if (chosen.id === eosId) break;
       this.append(step + 1, chosen.id);
