@@ -31,7 +31,7 @@ function cells({ make }, { label, rows, columns, value, colour, moved, numbers =
     names ? names.map((name) => make("span", {}, make("bdi", {}, name)))
       : Array.from({ length: ticks ? across : 0 }, (_, i) => i)
         .filter((i) => i % (across > 16 ? 16 : 4) === 0).map((i) => {
-          const tick = make("span", {}, i ? String(i) : lines > 1 ? "inner feature" : "feature 0");
+          const tick = make("span", {}, String(i));
           tick.style.left = `${100 * i / across}%`;
           return tick;
         }));
@@ -39,7 +39,9 @@ function cells({ make }, { label, rows, columns, value, colour, moved, numbers =
   const side = make("div", { class: "o-side", "aria-hidden": "true" },
     rows.map((name) => make("span", {}, make("bdi", {}, name))));
   side.style.gridAutoRows = `${high}px`;
-  const element = make("div", { class: "o-cells" }, make("span"), heads, side, board);
+  const element = make("div", { class: "o-cells" },
+    make("span", { class: "o-axis", "aria-hidden": "true" }, names || !ticks ? "" : "feature"),
+    heads, side, board);
   let at = [0, 0], wide = 0, last = rows.length;
 
   function paintCells() {

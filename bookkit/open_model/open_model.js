@@ -24,11 +24,16 @@ function halves(base64) {
 
 /* One translation, and the tensor of each node. */
 class Run {
-  constructor(held) {
+  constructor(held, written) {
     this.held = held;
     this.src = [...this.tensor("src.ids").data];
     this.tgt = [...this.tensor("tgt.ids").data];
-    this.written = [...this.tgt.slice(1), this.likely(this.tgt.length - 1, 1)[0].id];
+    this.written = written
+      ?? [...this.tgt.slice(1), this.likely(this.tgt.length - 1, 1)[0].id];
+  }
+
+  has(...names) {
+    return names.every((name) => name in this.held);
   }
 
   tensor(name) {
@@ -59,7 +64,7 @@ function draw(root, data, kit, [first]) {
     .map((node) => ({ node, label: node.replace(/\.(\d+)\./, " $1 ").replace("_", "-") }));
   const model = { nodes, layers: config.num_layers, heads: config.num_heads,
     words: tokens.length, tour: tour.map(({ id }) => id) };
-  const recorded = new Run(data.recording);
+  const recorded = new Run(data.recording, data.written);
   const state = { mode: "tour", tour: 0, text: undefined, node: nodes[0], row: 1, step: 0,
     head: 0, column: undefined, changes: [] };
   let base = recorded, changed = null, isChanged = false, run = recorded;
@@ -121,7 +126,7 @@ function draw(root, data, kit, [first]) {
   /* -- The stage: the tensor of the node -- */
   const title = make("h3"), where = make("p", { class: "o-where" });
   const what = make("p", { class: "o-what" }), headPick = make("div", { class: "o-head" });
-  const view = make("div", { class: "o-view" }), card = make("div", { class: "o-card" });
+X
 
   const sideOf = (node) => (node.sides[0] === "source" ? "row" : "step");
   const isMap = (node) => node.axes.at(-1) === "key";
@@ -192,7 +197,7 @@ function draw(root, data, kit, [first]) {
   /* The residual stream of one position, from its embedding to this node. */
   function streamOf(node) {
     const names = [];
-    for (let name = node.name; name; [name] = byName.get(name).of) {
+    for (let name = node.name; name && run.has(name); [name] = byName.get(name).of) {
       const { how } = byName.get(name);
       if (how !== "add" && name !== node.name) break;
       names.unshift(name);
@@ -226,6 +231,8 @@ function draw(root, data, kit, [first]) {
     return { ...grid, select: (_, c) => grid.select(0, c) };
   }
 
+  const said = (text) => ({ select() {}, element: make("p", { class: "o-caption" }, text) });
+
   function partsOf(node) {
     if (node.axes.length === 1) {
       const ids = run.tensor(node.name).data;
@@ -235,7 +242,6 @@ function draw(root, data, kit, [first]) {
     if (isWords(node)) return [{ select() {}, element: wordBars(node) }, wordGrid(node)];
     if (isWeights(node)) return [lines(node), tensorGrid(node)];
     const grid = tensorGrid(node);
-    const said = (text) => ({ select() {}, element: make("p", { class: "o-caption" }, text) });
     const token = wordsOf(node.sides[0])[rowOf(node)];
     if (node.how === "add") {
       return [grid, said(`For ${token}:`), vectors(node, [...node.of, node.name],
@@ -264,7 +270,7 @@ function draw(root, data, kit, [first]) {
         Array.from({ length: config.num_heads }, (_, h) => `head ${h}`), state.head,
         (h) => go({ head: h }))] : []));
     }
-    const parts = partsOf(node);
+    const parts = run.has(node.name) ? partsOf(node) : [said("Computing …")];
     view.replaceChildren(...parts.map(({ element }) => element));
     view.className = `o-view${isWeights(node) ? " o-both" : ""}`;
     stage = { name: node.name, parts };
@@ -278,9 +284,11 @@ function draw(root, data, kit, [first]) {
   /* -- The sum of a cell -- */
   function drawCell() {
     const node = byName.get(state.node), r = rowOf(node);
+    card.hidden = state.column === undefined || !run.has(node.name, ...node.of);
+    hint.hidden = !card.hidden || node.axes.length === 1;
+    if (!run.has(node.name)) return;
     const c = node.axes.length === 1 ? r : columnOf(node);
     stage.parts.forEach((part) => part.select(r, c, until(node)));
-    card.hidden = state.column === undefined;
     if (card.hidden) return;
     const { at } = slice(node.name), value = node.axes.length === 1 ? at(r, 0) : at(r, c);
     const keys = node.sides.map(wordsOf);
@@ -387,7 +395,7 @@ function draw(root, data, kit, [first]) {
   });
   const changes = whatIf(kit, { layers: config.num_layers, heads: config.num_heads, attentions,
     words: () => ({ source: base.src.map(word), written: base.written.map(word), name: word,
-      likely: (t) => base.likely(Math.max(t, 0), LIKELY).map(({ id, share }) =>
+      likely: (t) => !base.has("probabilities") ? [] : base.likely(Math.max(t, 0), LIKELY).map(({ id, share }) =>
         ({ id, text: `${word(id)}, ${percent(share)}` })) }),
     changed: (list) => go({ changes: list }) });
   const two = make("div", { class: "o-runs" },
@@ -433,21 +441,21 @@ function draw(root, data, kit, [first]) {
   const panels = { tour: guide.head, explore: exploring, what: asking };
 
   /* -- From state to page -- */
-  const computed = new Map([["", recorded], [data.sentences[0], recorded]]);
+  const computed = new Map();
   const engine = new Engine(data);
 
   /* The runs that the state asks for; the newest question wins. */
   async function compute() {
-    const { text = "", changes: list } = state, mine = compute.newest = {};
-    const question = { text: text || data.sentences[0] };
+    const { text = data.sentences[0], changes: list } = state, mine = compute.newest = {};
+    const isAsked = text !== data.sentences[0] || list.length;
     try {
-      status.textContent = computed.has(text) && !list.length ? "" : "Computing …";
+      status.textContent = isAsked && (list.length || !computed.has(text)) ? "Computing …" : "";
       if (!computed.has(text)) {
-        const values = await engine.ask({ ...question, changes: [] }, drawToken);
+        const values = await engine.ask({ text, changes: [] }, isAsked ? drawToken : undefined);
         if (compute.newest !== mine) return;
         computed.set(text, new Run(values));
       }
-      const values = list.length ? await engine.ask({ ...question, changes: list }) : null;
+      const values = list.length ? await engine.ask({ text, changes: list }) : null;
       if (compute.newest !== mine) return;
       base = computed.get(text);
       changed = values && new Run(values);
@@ -544,7 +552,7 @@ function draw(root, data, kit, [first]) {
     make("div", { class: "o-bar c-inputs" }, modePick, status, guide.steps),
     make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
       Object.values(panels), two, make("div", { class: "o-stage" }, where, title, what, headPick,
-        view, card), guide.ask, spoken)));
+        view, hint, card), guide.ask, spoken)));
   const widen = () => {
     const isWide = root.clientWidth > 760;
     if (fold.dataset.wide !== String(isWide)) fold.open = isWide;
@@ -556,5 +564,6 @@ function draw(root, data, kit, [first]) {
   drawTwo();
   drawWords();
   if (!follow()) go({ ...tour[0].state, mode: "tour" }, true);
+  setTimeout(() => { if (!compute.newest) compute(); }); /* what the recording leaves out */
   window.addEventListener("hashchange", follow);
 }

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bookkit.colours import COLOURS
-from bookkit.open_model.graph import graph
+from bookkit.open_model.graph import Node, graph
 from bookkit.open_model.overview import overview
 from bookkit.open_model.recording import record
 from bookkit.widgets.control import Control, read
@@ -56,6 +56,7 @@ def open_model_control(translator: Translator, sentences: Sequence[str]) -> Cont
     tgt = torch.tensor([[tokenizer.bos_id, *ids]])
     values = record(model, src, tgt)
     nodes = graph(model.config)
+    tour = json.loads(read("tour.json", PACKAGE))
     german = tokenizer.decode(ids)
     return Control(
         "open_model",
@@ -65,9 +66,10 @@ def open_model_control(translator: Translator, sentences: Sequence[str]) -> Cont
             "config": asdict(model.config),
             "tokens": tokenizer.pieces(range(model.config.tgt_vocab_size)),
             "sentences": list(sentences),
-            "recording": {name: packed(value) for name, value in values.items()},
+            "recording": {name: packed(values[name]) for name in on_tour(tour, nodes)},
+            "written": [*ids, tokenizer.eos_id],
             "hidden": _rgb(COLOURS["hidden"][0]),
-            "tour": json.loads(read("tour.json", PACKAGE)),
+            "tour": tour,
             "worker": "\n".join(
                 [*map(source, FILES), *(read(name, PACKAGE) for name in ENGINE)]
             ),
@@ -82,6 +84,24 @@ def open_model_control(translator: Translator, sentences: Sequence[str]) -> Cont
         package=PACKAGE,
         style=read("open_model.css", PACKAGE),
     )
+
+
+def on_tour(tour: Sequence[dict], nodes: Sequence[Node]) -> list[str]:
+    """Name the nodes that the page shows before it has computed anything.
+
+    These are the nodes of the tour, what the sums of their cells are made of, and the
+    residual stream below them.
+    """
+    reads = {node.name: node.of for node in nodes}
+    stream = {node.name for node in nodes if node.how in ("add", "norm")}
+    named = {step["state"]["node"] for step in tour} | {"src.ids", "tgt.ids"}
+    named -= {"probabilities"}  # of 1,000 words at each step
+    for name in sorted(named):
+        named.update(reads[name])
+    for node in reversed(nodes):
+        if node.name in named & stream:
+            named.update(name for name in node.of if name in stream)
+    return [node.name for node in nodes if node.name in named]
 
 
 def packed(value: Tensor) -> dict[str, object]:

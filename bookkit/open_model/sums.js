@@ -30,8 +30,8 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf }) {
 
   const linear = (column) => {
     const { weight, bias } = own(), width = x.shape.at(-1);
-    return { words: `The vector of ${wordsOf(0)[r]}, times column ${column} of the matrix:`
-      + ` ${width} products.`,
+    return { words: `The ${width} numbers of ${wordsOf(0)[r]}, times the weights of this `
+      + "feature.",
     terms: features(width, (i) => [at(x, r, i), weight[column * width + i]]),
     parts: bias ? [["bias", bias[column]]] : [] };
   };

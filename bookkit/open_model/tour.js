@@ -12,7 +12,7 @@ function tourPanel({ make, button }, steps, visited) {
     const isRight = choice.right === true;
     pressed.classList.add(isRight ? "o-right" : "o-wrong");
     says.replaceChildren(make("b", {}, isRight ? "✓ Yes. " : "✗ Not quite. "), choice.says);
-    if (isRight) next.classList.add("o-go");
+    if (isRight && at + 1 < steps.length) says.append(" ", button("Next", () => visited(at + 1)));
   }
 
   function show(i) {
@@ -29,7 +29,6 @@ function tourPanel({ make, button }, steps, visited) {
         choices), says);
     back.disabled = at === 0;
     next.disabled = at === steps.length - 1;
-    next.classList.remove("o-go");
     count.textContent = `${at + 1} of ${steps.length}`;
   }
 
