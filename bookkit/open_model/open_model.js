@@ -126,7 +126,7 @@ function draw(root, data, kit, [first]) {
   /* -- The stage: the tensor of the node -- */
   const title = make("h3"), where = make("p", { class: "o-where" });
   const what = make("p", { class: "o-what" }), headPick = make("div", { class: "o-head" });
-X
+  const view = make("div", { class: "o-view" }), card = make("div", { class: "o-card" });
 
   const sideOf = (node) => (node.sides[0] === "source" ? "row" : "step");
   const isMap = (node) => node.axes.at(-1) === "key";
