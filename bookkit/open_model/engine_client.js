@@ -23,7 +23,7 @@ class Engine {
       this.worker.onmessage = ({ data }) => {
         if (data.run !== run) return;
         if ("id" in data) onToken(data);
-        else if ("values" in data) answered(data.values);
+        else if ("values" in data) answered(new Run(data.values, data.written));
         else failed(new Error(data.refused === 1
           ? "There is nothing to translate yet: type an English sentence."
           : `That is ${data.refused} tokens, too many to show. Try a shorter sentence.`));

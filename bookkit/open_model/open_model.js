@@ -25,11 +25,9 @@ function halves(base64) {
 /* One translation, and the tensor of each node. */
 class Run {
   constructor(held, written) {
-    this.held = held;
+    Object.assign(this, { held, written });
     this.src = [...this.tensor("src.ids").data];
     this.tgt = [...this.tensor("tgt.ids").data];
-    this.written = written
-      ?? [...this.tgt.slice(1), this.likely(this.tgt.length - 1, 1)[0].id];
   }
 
   has(...names) {
@@ -127,6 +125,7 @@ function draw(root, data, kit, [first]) {
   const title = make("h3"), where = make("p", { class: "o-where" });
   const what = make("p", { class: "o-what" }), headPick = make("div", { class: "o-head" });
   const view = make("div", { class: "o-view" }), card = make("div", { class: "o-card" });
+  const hint = make("p", { class: "o-caption" }, "Choose a cell to see its sum.");
 
   const sideOf = (node) => (node.sides[0] === "source" ? "row" : "step");
   const isMap = (node) => node.axes.at(-1) === "key";
@@ -261,19 +260,19 @@ function draw(root, data, kit, [first]) {
     const node = byName.get(state.node);
     const isNew = stage?.name !== state.node;
     stage?.parts.forEach((part) => part.close?.());
-    const writes = node.sides[0] === "target"
-      ? ` · reads ${wordsOf("target")[state.step]}, writes ${word(run.written[state.step])}` : "";
-    where.textContent = placeOf(node.name) + writes;
     if (isNew) {
       [title.textContent, what.textContent] = [node.label, node.says];
       headPick.replaceChildren(...(node.axes[0] === "head" ? [pick("Head",
         Array.from({ length: config.num_heads }, (_, h) => `head ${h}`), state.head,
         (h) => go({ head: h }))] : []));
     }
+    const boards = () => [...view.querySelectorAll(".o-board")];
+    const focused = boards().indexOf(document.activeElement);
     const parts = run.has(node.name) ? partsOf(node) : [said("Computing …")];
     view.replaceChildren(...parts.map(({ element }) => element));
     view.className = `o-view${isWeights(node) ? " o-both" : ""}`;
     stage = { name: node.name, parts };
+    boards()[focused]?.focus({ preventScroll: true });
     links.forEach((link) => {
       if (link.dataset.box === boxOf(node.name)) link.setAttribute("aria-current", "step");
       else link.removeAttribute("aria-current");
@@ -289,6 +288,8 @@ function draw(root, data, kit, [first]) {
     if (!run.has(node.name)) return;
     const c = node.axes.length === 1 ? r : columnOf(node);
     stage.parts.forEach((part) => part.select(r, c, until(node)));
+    where.textContent = placeOf(node.name) + (node.sides[0] === "target"
+      ? ` · reads ${wordsOf("target")[r]}, writes ${word(run.written[r])}` : "");
     if (card.hidden) return;
     const { at } = slice(node.name), value = node.axes.length === 1 ? at(r, 0) : at(r, c);
     const keys = node.sides.map(wordsOf);
@@ -451,25 +452,27 @@ function draw(root, data, kit, [first]) {
     try {
       status.textContent = isAsked && (list.length || !computed.has(text)) ? "Computing …" : "";
       if (!computed.has(text)) {
-        const values = await engine.ask({ text, changes: [] }, isAsked ? drawToken : undefined);
+        const whole = await engine.ask({ text, changes: [] }, isAsked ? drawToken : undefined);
         if (compute.newest !== mine) return;
-        computed.set(text, new Run(values));
+        computed.set(text, whole);
       }
-      const values = list.length ? await engine.ask({ text, changes: list }) : null;
+      const other = list.length ? await engine.ask({ text, changes: list }) : null;
       if (compute.newest !== mine) return;
       base = computed.get(text);
-      changed = values && new Run(values);
+      changed = other;
       isChanged = Boolean(changed);
       status.textContent = "";
     } catch (error) {
       if (compute.newest !== mine) return;
       status.textContent = error.message;
+      root.parentElement.dataset.ready = true;
       drawWords();
       markWords();
       return;
     }
     changes.show(list);
     settle();
+    root.parentElement.dataset.ready = true;
     if (changed) {
       const same = base.written.join() === changed.written.join();
       spoken.textContent = same ? "The translation stays the same."
@@ -503,9 +506,10 @@ function draw(root, data, kit, [first]) {
   }
 
   function go(change, isLoading = false) {
-    const isRun = ["text", "changes"].some((part) => part in change
+    const isNew = (...parts) => parts.some((part) => part in change
       && JSON.stringify(change[part]) !== JSON.stringify(state[part]));
-    const isStage = ["node", "head", "row", "step", "mode"].some((part) => part in change);
+    const isRun = isNew("text", "changes");
+    const isStage = !stage || isNew("node", "head", "row", "step", "mode");
     if ("node" in change && !("column" in change)) state.column = undefined;
     Object.assign(state, change);
     root.dataset.mode = state.mode;

@@ -24,8 +24,8 @@ function tourPanel({ make, button }, steps, visited) {
       const own = button(choice.text, () => answer(choice, own, says));
       return own;
     });
-    ask.replaceChildren(make("p", { class: "o-question", id: "o-question" }, step.ask),
-      make("div", { class: "o-choices", role: "group", "aria-labelledby": "o-question" },
+    ask.replaceChildren(make("p", { class: "o-question" }, step.ask),
+      make("div", { class: "o-choices", role: "group", "aria-label": step.ask },
         choices), says);
     back.disabled = at === 0;
     next.disabled = at === steps.length - 1;
