@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 from book_files import ROOT
-from test_javascript import NASTY
+from test_javascript import NASTY, TOLERANCE
 
 from bookkit.open_model.graph import graph
 from bookkit.open_model.recording import record
@@ -33,7 +33,7 @@ from transformer_lib.translation import Translator
 from transformer_lib.variants import ModernConfig, build_model, plainest
 
 FLOAT = torch.float32
-TOLERANCE = 5e-5  # as in test_javascript.py, which says why
+
 GRAMMAR, CAPTIONS = ROOT / "models/grammar-en-de", ROOT / "models/multi30k-en-de"
 CONFIGS = [
     {"norm_first": True},
