@@ -15,6 +15,8 @@ def test_every_chapter_is_listed_with_the_minutes_that_it_names():
     for numbers, time in re.findall(r"^\| ([\dAB, ]+) \| (\d+)", PAGE, re.MULTILINE):
         minutes |= dict.fromkeys(numbers.split(", "), time)
     for path in NOTEBOOKS:
+        if path.stem == "open_model":  # no chapter
+            continue
         number = path.stem.partition("_")[0].lstrip("0").upper()
         text = "\n".join(source(cell) for cell in read_notebook(path)["cells"])
         assert minutes.get(number) == re.search(r"\*\*Time\*\* (\d+)", text)[1], number

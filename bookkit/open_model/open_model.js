@@ -125,7 +125,7 @@ function draw(root, data, kit, [first]) {
   const title = make("h3"), where = make("p", { class: "o-where" });
   const what = make("p", { class: "o-what" }), headPick = make("div", { class: "o-head" });
   const view = make("div", { class: "o-view" }), card = make("div", { class: "o-card" });
-  const hint = make("p", { class: "o-caption" }, "Choose a cell to see its sum.");
+  const hint = make("p", { class: "o-caption" });
 
   const sideOf = (node) => (node.sides[0] === "source" ? "row" : "step");
   const isMap = (node) => node.axes.at(-1) === "key";
@@ -285,6 +285,9 @@ function draw(root, data, kit, [first]) {
     const node = byName.get(state.node), r = rowOf(node);
     card.hidden = state.column === undefined || !run.has(node.name, ...node.of);
     hint.hidden = !card.hidden || node.axes.length === 1;
+    hint.textContent = (isWeights(node) || node.name === "probabilities"
+      ? "The darker a cell, the larger its share. " : "Red is above zero, blue below. ")
+      + "Choose a cell to see how it was computed.";
     if (!run.has(node.name)) return;
     const c = node.axes.length === 1 ? r : columnOf(node);
     stage.parts.forEach((part) => part.select(r, c, until(node)));
@@ -300,11 +303,21 @@ function draw(root, data, kit, [first]) {
     const sum = sumOf({ ...node, keys: isMap(node) ? keys[1] : wordsOf(byName.get(node.of[1] ?? node.name).sides[0]) },
       [state.head, r, c], { read: (at) => run.tensor(at), weights, config,
         wordsOf: (i) => keys[i], labelOf: (at) => byName.get(at).label });
+    const isSet = run === changed && node.how !== "given" && node.how !== "mask"
+      && Math.abs(totalOf(sum) - value) > 0.01 * (1 + Math.abs(value));
     card.replaceChildren(
       make("p", { class: "o-value" }, make("bdi", {}, name), " ",
         make("b", {}, node.name === "probabilities" ? percent(value) : short(value))),
-      make("p", {}, sum.words), table(sum), onward(node));
+      make("p", {}, isSet ? "The change has set this number. Its rule would give another:"
+        : sum.words), table(sum), onward(node));
     spoken.textContent = `${name}: ${short(value)}. ${sum.words}`;
+  }
+
+  /* What the rule gives. */
+  function totalOf({ terms = [], parts = [], divide = 1, steps = [] }) {
+    if (steps.length) return steps.at(-1)[1];
+    const products = terms.reduce((sum, [, a, b]) => sum + a * b, 0);
+    return parts.reduce((sum, [, value]) => sum + value, products) / divide;
   }
 
   function table({ terms = [], parts = [], divide, steps = [] }) {
@@ -323,7 +336,7 @@ function draw(root, data, kit, [first]) {
       rows.push(entry(`${rest.length} smaller product${rest.length > 1 ? "s" : ""}`, "", add(rest, 3)));
     }
     for (const [label, value] of parts) rows.push(entry(label, "", value));
-    const total = add(order, 3) + add(parts, 1);
+    const total = totalOf({ terms, parts });
     if (rows.length > 1 && !steps.length) rows.push(entry("sum", "", total, true));
     if (divide) rows.push(entry(`divided by ${short(divide, 0)}`, "", total / divide, true));
     return make("table", { class: "o-products" }, rows);
@@ -425,8 +438,9 @@ function draw(root, data, kit, [first]) {
     state.tour = i;
     go({ text: undefined, column: undefined, changes: [], row: 1, step: 0, head: 0, ...own,
       mode: "tour" });
-    if (matchMedia("(max-width: 50rem)").matches) root.scrollIntoView({ block: "start" });
-    guide.title.focus({ preventScroll: true });
+    if (!fold.open) panels.tour.scrollIntoView({ block: "start" }); /* on a phone */
+    spoken.textContent = `${tour[i].title}. ${tour[i].text}`;
+    if (document.activeElement === document.body) guide.title.focus({ preventScroll: true });
   }
 
   const leaveTour = () => {
@@ -557,6 +571,7 @@ function draw(root, data, kit, [first]) {
     make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
       Object.values(panels), two, make("div", { class: "o-stage" }, where, title, what, headPick,
         view, hint, card), guide.ask, spoken)));
+  root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
   const widen = () => {
     const isWide = root.clientWidth > 760;
     if (fold.dataset.wide !== String(isWide)) fold.open = isWide;
