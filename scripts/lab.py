@@ -8,13 +8,13 @@ import os
 import sys
 from pathlib import Path
 
-from build import without_model
+from build import MODEL, without_model
 from jupyterlab.labapp import main as jupyterlab
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bookkit.packed_models import pack_models  # noqa: E402
+from transformer_lib.javascript.weights import write_script  # noqa: E402
 
 QUIET = [
     f"--LabApp.app_settings_dir={ROOT / 'scripts' / 'jupyterlab'}",  # overrides.json
@@ -24,13 +24,11 @@ QUIET = [
 
 
 def main(root: Path, options: list[str]) -> None:
-    """Pack the models for their controls, then start JupyterLab."""
+    """Pack the translator for its control, then start JupyterLab."""
     try:
-        pack_models(root)
+        write_script(root / MODEL, root / "book/_static/made/translator.js")
     except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-    if lack := without_model(root):
-        print(lack, file=sys.stderr)
+        print(without_model(root) or error, file=sys.stderr)
     if getattr(os, "geteuid", lambda: 1)() == 0 and "--allow-root" not in options:
         print("As root, use: make lab OPTIONS=--allow-root", file=sys.stderr)
     jupyterlab([f"--ServerApp.root_dir={root / 'book'}", *QUIET, *options])

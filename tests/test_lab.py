@@ -12,9 +12,7 @@ sys.path.append(str(ROOT / "scripts"))
 import lab
 from build import MODEL
 
-from bookkit.packed_models import SCRIPTS
-
-MADE = "book/_static/made"
+SCRIPT = "book/_static/made/translator.js"
 
 
 @pytest.fixture
@@ -25,13 +23,10 @@ def started(monkeypatch):
     return options
 
 
-def test_the_models_are_packed_and_the_lab_asks_nobody_for_news(tmp_path, started):
-    for model in SCRIPTS:
-        shutil.copytree(ROOT / model, tmp_path / model)
+def test_the_translator_is_packed_and_the_lab_asks_nobody_for_news(tmp_path, started):
+    shutil.copytree(ROOT / MODEL, tmp_path / MODEL)
     lab.main(tmp_path, ["--no-browser"])
-    for script in SCRIPTS.values():
-        packed = (tmp_path / MADE / script).read_text("utf-8")
-        assert packed.startswith("document.currentScript")
+    assert (tmp_path / SCRIPT).read_text("utf-8").startswith("document.currentScript")
     (options,) = started
     assert options[0] == f"--ServerApp.root_dir={tmp_path}/book"
     assert options[-1] == "--no-browser"
@@ -49,7 +44,7 @@ def test_without_the_model_the_lab_says_what_is_missing_and_starts(
     said = capsys.readouterr().err
     assert f"{MODEL} is missing, and these chapters load it: with.\n" in said
     assert len(started) == 1
-    assert not (tmp_path / MADE).exists()
+    assert not (tmp_path / SCRIPT).exists()
 
 
 @pytest.mark.parametrize(
