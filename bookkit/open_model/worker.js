@@ -1,5 +1,5 @@
-/* What computes, beside the page. The first message holds the `graph` and the `packed` model.
-   { run, text, changes } asks for a translation; the page numbers its runs. The answers are
+/* What computes, beside the page. The first message also holds the `graph` and the `packed`
+   model. { run, text, changes } asks for a translation; the page numbers its runs. The answers are
    { run, step, id, probability } for each word, EOS included, and then { run, values, written },
    the tensor of every node by its name and the ids of the words; or { run, refused }, the number
    of tokens, if the sentence is empty or has more than MOST. { cancel } wants nothing more of
