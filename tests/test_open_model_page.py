@@ -22,6 +22,7 @@ from transformer_lib.model import TransformerConfig
 from transformer_lib.translation import Translator
 
 ENGLISH, GERMAN = "the cat reads a red book", "die Katze liest ein rotes Buch"
+CAPTION = "A man is riding a bike."
 OTHER, DOOR = "she opens the door", "sie macht die Tür auf"
 HEAD = {"kind": "head", "node": "decoder.1.cross_attention", "head": 1}
 HALF = 2.0**-10  # how far a float16 is off, relatively
@@ -35,7 +36,8 @@ def small():
 @pytest.fixture(scope="module")
 def made(small):
     torch.set_default_dtype(torch.float32)
-    return open_model_control(small, (ENGLISH, OTHER))
+    large = Translator.load(ROOT / "models" / "multi30k-en-de").model.config
+    return open_model_control(small, (ENGLISH, OTHER), large, (CAPTION,))
 
 
 @pytest.fixture(scope="module")
@@ -551,3 +553,30 @@ def test_no_text_is_smaller_than_twelve_pixels(opened, tab):
               .filter(([size]) => size < 12)"""
         )
         assert sizes == []
+
+
+# -- The larger model ------------------------------------------------------------------
+
+
+def test_the_captions_model_comes_on_demand_and_goes_again(opened, tab, made, page):
+    large = Translator.load(ROOT / "models" / "multi30k-en-de")
+    tab.route(
+        "**/made/translator.js", lambda route: route.fulfill(body=to_script(large))
+    )
+    control = opened(node="memory")
+    press(control, "Load the captions’ model, 2.1 MB")
+    expect(control.locator(".o-source")).to_have_text("Amanisridingabike.EOS")
+    assert control.locator(".o-map a").count() == len(boxes(4))
+    control.get_by_role("link", name="decoder layer 3, cross-attention").click()
+    expect(control.locator(".o-where")).to_contain_text("Decoder, layer 3")
+    press(control, "Back to the small model")
+    expect(control.locator(".o-tour h3")).to_have_text("A sentence becomes numbers")
+    assert control.locator(".o-map a").count() == len(boxes(2))
+
+
+def test_if_its_weights_are_not_there_the_page_says_where_it_looked(opened, tab):
+    tab.route("**/made/translator.js", lambda route: route.abort())
+    control = opened(node="memory")
+    press(control, "Load the captions’ model, 2.1 MB")
+    expect(control.locator(".o-status")).to_contain_text("The weights are not here")
+    tab.faults.clear()  # the file that is not there

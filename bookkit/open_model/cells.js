@@ -19,7 +19,7 @@ function cells({ make }, { label, rows, columns, value, colour, moved, numbers =
   const names = Array.isArray(columns) ? columns : null;
   const count = names ? names.length : columns;
   const lines = Math.ceil(count / LINE), across = Math.min(count, LINE);
-  high = names || numbers ? 26 : lines > 1 ? 8 * lines : high;
+  high = names || numbers ? 26 : Math.max(high, 8 * lines);
   const canvas = make("canvas"), cursor = make("i", { class: "o-cursor" });
   const veil = make("i", { class: "o-veil" });
   const board = make("div", { class: "o-board", tabindex: 0, role: "application",

@@ -3,6 +3,7 @@ const SHARE = 0.75; /* of a row's weight gets lines */
 const PAUSE = 1600; /* milliseconds between two steps of Play */
 const PRODUCTS = 5; /* of a sum are shown */
 const LIKELY = 5; /* words with a bar */
+const WORDS_SHOWN = 2000; /* a larger vocabulary fits no screen */
 const SPECIAL = { "<pad>": "PAD", "<s>": "BOS", "</s>": "EOS" };
 const MODES = { tour: "Guided tour", explore: "Explore", what: "What if?" };
 
@@ -52,25 +53,57 @@ class Run {
   }
 }
 
+/* The page begins with the small model; the other one comes on demand. */
 function draw(root, data, kit, [first]) {
-  const { make, button, pick, line, paint } = kit;
-  const { graph, config, tokens, tour } = data;
+  const map = (svg) => {
+    const holder = kit.make("div");
+    holder.innerHTML = svg; /* the book's own drawing */
+    return holder.firstChild;
+  };
+  const small = { ...data, map: first.querySelector(".o-map") };
+  let leave = show(root, small, kit, { label: "Load the captions’ model, 2.1 MB", pressed: load });
+
+  async function load(say) {
+    try {
+      say("Loading 2.1 MB …");
+      const packed = await loadWeights();
+      const large = { ...data, ...data.larger, packed, map: map(data.larger.map), tour: [] };
+      say("Computing …");
+      const run = await new Engine(large).ask({ text: large.sentences[0], changes: [] });
+      leave();
+      leave = show(root, { ...large, recording: run.held, written: run.written }, kit, {
+        label: "Back to the small model", pressed: () => {
+          leave();
+          history.replaceState(history.state, "", "#");
+          leave = show(root, small, kit, { label: "Load the captions’ model, 2.1 MB", pressed: load });
+        } });
+    } catch (error) {
+      say(error.message);
+    }
+  }
+}
+
+/* Draw the page of a model; the answer takes it away. */
+function show(root, data, kit, other) {
+  const { make, button, pick, line } = kit;
+  const { graph, config, tour } = data;
+  const tokenizer = new Tokenizer(data.packed.tokenizer);
   const nodes = graph.map(({ name }) => name);
   const byName = new Map(graph.map((node) => [node.name, node]));
   const attentions = nodes.filter((name) => name.endsWith(".attended"))
     .map((name) => name.replace(/\.attended$/, ""))
     .map((node) => ({ node, label: node.replace(/\.(\d+)\./, " $1 ").replace("_", "-") }));
   const model = { nodes, layers: config.num_layers, heads: config.num_heads,
-    words: tokens.length, tour: tour.map(({ id }) => id) };
+    words: config.tgt_vocab_size, tour: tour.map(({ id }) => id) };
   const recorded = new Run(data.recording, data.written);
   const state = { mode: "tour", tour: 0, text: undefined, node: nodes[0], row: 1, step: 0,
     head: 0, column: undefined, changes: [] };
   let base = recorded, changed = null, isChanged = false, run = recorded;
   let stage, playing, unpacked;
 
-  const word = (id) => wordOf(tokens[id] ?? "?");
+  const word = (id) => wordOf(tokenizer.pieces([id])[0]);
   const wordsOf = (side) => (side === "source" ? run.src : run.tgt).map(word);
-  const weights = () => (unpacked ??= unpackWeights(data.packed));
+  const weights = () => (unpacked ??= new Weights(data.packed));
   const spoken = make("output", { class: "o-spoken" });
   const status = make("p", { class: "o-status", role: "status" });
 
@@ -96,18 +129,18 @@ function draw(root, data, kit, [first]) {
   }
 
   /* -- The drawing -- */
-  const map = first.querySelector(".o-map");
+  const { map } = data;
   const links = [...map.querySelectorAll("a")];
   const boxOf = (name) => links.map((link) => link.dataset.box)
     .filter((box) => name === box || name.startsWith(`${box}.`))
     .reduce((a, b) => (b.length > a.length ? b : a), "");
-  map.addEventListener("click", (event) => {
+  map.onclick = (event) => {
     const link = event.target.closest("a");
     if (!link) return;
     event.preventDefault();
     leaveTour();
     go({ node: nodes.find((name) => boxOf(name) === link.dataset.box) ?? state.node });
-  });
+  };
   const fold = make("details", { class: "o-fold" }, make("summary", {}, "The drawing"), map);
 
   function placeOf(name) {
@@ -238,7 +271,10 @@ function draw(root, data, kit, [first]) {
       return [{ select() {}, element: make("div", { class: `o-ids o-${node.sides[0]}` },
         [...ids].map((id) => make("span", {}, make("bdi", {}, word(id)), make("small", {}, String(id))))) }];
     }
-    if (isWords(node)) return [{ select() {}, element: wordBars(node) }, wordGrid(node)];
+    if (isWords(node)) {
+      const bars = { select() {}, element: wordBars(node) };
+      return config.tgt_vocab_size > WORDS_SHOWN ? [bars] : [bars, wordGrid(node)];
+    }
     if (isWeights(node)) return [lines(node), tensorGrid(node)];
     const grid = tensorGrid(node);
     const token = wordsOf(node.sides[0])[rowOf(node)];
@@ -349,7 +385,7 @@ function draw(root, data, kit, [first]) {
       make("dd", {}, names.map(to))] : []);
     return make("dl", { class: "o-onward" }, ...row("made from", node.of),
       ...row("goes to", uses), make("dt", {}, "code"),
-      make("dd", {}, make("code", {}, node.line), " ", make("a", { href: `${node.chapter}.html` },
+      make("dd", {}, make("code", {}, node.line.split("  # ")[0]), " ", make("a", { href: `${node.chapter}.html` },
         `chapter ${Number(node.chapter.slice(0, 2))}`)));
   }
 
@@ -397,7 +433,9 @@ function draw(root, data, kit, [first]) {
     make("div", { class: "o-own c-inputs" }, typed,
       button("Translate", () => send(input.value)),
       make("div", { class: "o-examples" }, data.sentences.map((text) =>
-        button(text, () => send(text))))),
+        button(text, () => send(text)))),
+      make("div", { class: "o-examples" },
+        button(other.label, () => other.pressed((text) => { status.textContent = text; })))),
     make("div", { class: "o-scrub c-inputs" }, button("Back", step(-1)), play,
       button("Next", step(1)), scrub, count));
 
@@ -446,8 +484,8 @@ function draw(root, data, kit, [first]) {
   const leaveTour = () => {
     if (state.mode === "tour") go({ mode: "explore" });
   };
-  const modes = Object.keys(MODES);
-  const modePick = pick("Mode", Object.values(MODES), 0, (i) => {
+  const modes = Object.keys(MODES).filter((mode) => mode !== "tour" || tour.length);
+  const modePick = pick("Mode", modes.map((mode) => MODES[mode]), 0, (i) => {
     halt();
     if (modes[i] === "tour") visit(state.tour);
     else go({ mode: modes[i] });
@@ -488,9 +526,9 @@ function draw(root, data, kit, [first]) {
     settle();
     root.parentElement.dataset.ready = true;
     if (changed) {
-      const same = base.written.join() === changed.written.join();
-      spoken.textContent = same ? "The translation stays the same."
-        : `It now writes: ${changed.written.map(word).join(" ")}.`;
+      const isSame = base.written.join() === changed.written.join();
+      if (isSame) status.textContent = "The translation stays the same.";
+      else spoken.textContent = `It now writes: ${changed.written.map(word).join(" ")}.`;
     }
   }
 
@@ -546,6 +584,7 @@ function draw(root, data, kit, [first]) {
 
   /* Keep the state in the address, where the page may. */
   function keep() {
+    if (!tour.length) return; /* an address speaks of the small model */
     const { mode, tour: i, ...own } = state;
     try {
       history.replaceState(history.state, "",
@@ -582,7 +621,14 @@ function draw(root, data, kit, [first]) {
   changes.show([]);
   drawTwo();
   drawWords();
-  if (!follow()) go({ ...tour[0].state, mode: "tour" }, true);
+  if (!tour.length) go({ mode: "explore", node: "src.x" }, true);
+  else if (!follow()) go({ ...tour[0].state, mode: "tour" }, true);
   setTimeout(() => { if (!compute.newest) compute(); }); /* what the recording leaves out */
   window.addEventListener("hashchange", follow);
+  return () => {
+    halt();
+    window.removeEventListener("hashchange", follow);
+    stage.parts.forEach((part) => part.close?.());
+    root.replaceChildren();
+  };
 }

@@ -17,10 +17,11 @@ from bookkit.widgets.control import Control, read
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, pack, to_script
+from transformer_lib.model import TransformerConfig
 from transformer_lib.translation import Translator
 
 PACKAGE = "bookkit.open_model"
-LIBRARY = ("decoding.js", "weights.js")
+LIBRARY = ("tokenizer.js", "decoding.js")
 ENGINE = ("engine.js", "worker.js")
 SCRIPTS = (
     "cells.js",
@@ -32,7 +33,12 @@ SCRIPTS = (
 )
 
 
-def open_model_control(translator: Translator, sentences: Sequence[str]) -> Control:
+def open_model_control(
+    translator: Translator,
+    sentences: Sequence[str],
+    larger: TransformerConfig,
+    captions: Sequence[str],
+) -> Control:
     """Let the reader follow a sentence through a model, number by number.
 
     Args:
@@ -40,6 +46,8 @@ def open_model_control(translator: Translator, sentences: Sequence[str]) -> Cont
             ``pack`` knows.
         sentences: English. The first one is recorded, and shown before the page
             computes anything.
+        larger: Of the model whose weights the page can load.
+        captions: Sentences for that one.
 
     Returns:
         The control.
@@ -64,9 +72,14 @@ def open_model_control(translator: Translator, sentences: Sequence[str]) -> Cont
         {
             "graph": [asdict(node) for node in nodes],
             "config": asdict(model.config),
-            "tokens": tokenizer.pieces(range(model.config.tgt_vocab_size)),
             "sentences": list(sentences),
             "recording": {name: packed(values[name]) for name in on_tour(tour, nodes)},
+            "larger": {
+                "graph": [asdict(node) for node in graph(larger)],
+                "config": asdict(larger),
+                "map": overview(larger.num_layers),
+                "sentences": list(captions),
+            },
             "written": [*ids, tokenizer.eos_id],
             "hidden": _rgb(COLOURS["hidden"][0]),
             "tour": tour,

@@ -1,14 +1,39 @@
 /* How one number was computed: by the rule of its node, from the numbers that it reads.
    `read(name)` gives a tensor. A sum has terms [name, a, b], further parts [name, value],
    or steps [name, value] in their order, and words. */
-const WORDS = { relu: "ReLU", gelu_tanh: "GELU", silu: "SiLU" };
+const ACTIVATION_WORDS = { relu: "ReLU", gelu_tanh: "GELU", silu: "SiLU" };
 
-/* The weights of a module, by the graph's name; a shared table comes once. */
-function weightsOf(tree, path) {
-  const found = path.split(".").reduce((branch, part) => branch?.[part], tree);
-  if (path === "tgt_embedding") return found ?? tree.src_embedding;
-  if (path === "output") return { ...(tree.tgt_embedding ?? tree.src_embedding).table, ...found };
-  return found;
+/* Weights that pack() packed, each matrix unpacked when a sum needs it. */
+class Weights {
+  constructor({ shapes, floats, integers }) {
+    const bytes = (text) => Uint8Array.from(atob(text), (byte) => byte.charCodeAt(0));
+    this.numbers = new Float32Array(bytes(floats).buffer);
+    this.integers = atob(integers);
+    this.places = {};
+    let rows = 0, cells = 0;
+    for (const [name, [own, columns = 0]] of Object.entries(shapes)) {
+      this.places[name] = { rows, own, columns, cells };
+      rows += own;
+      cells += own * columns;
+    }
+  }
+
+  /* One number of a matrix, or of a vector. */
+  at(name, row, column = 0) {
+    const { rows, columns, cells } = this.places[name];
+    const scale = this.numbers[rows + row];
+    const byte = this.integers.charCodeAt(cells + row * columns + column);
+    return columns ? scale * (byte > 127 ? byte - 256 : byte) : scale;
+  }
+
+  /* The full name of a weight of a module; a shared table comes once. */
+  nameOf(module, kind) {
+    const tables = ["output", "tgt_embedding", "src_embedding"];
+    const from = tables.indexOf(module);
+    const names = from < 0 ? [`${module}.${kind}`] : tables.slice(from).map((table) =>
+      `${table}${table === "output" ? "" : ".table"}.${kind}`);
+    return names.find((name) => name in this.places);
+  }
 }
 
 function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf }) {
@@ -16,7 +41,8 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf }) {
   const at = (tensor, ...place) => tensor.data[place.reduce((sum, i, axis) =>
     sum * tensor.shape[tensor.shape.length - place.length + axis] + i, 0)];
   const d_k = config.d_model / config.num_heads;
-  const own = () => weightsOf(weights(), node.weights);
+  const named = (kind) => weights().nameOf(node.weights, kind);
+  const own = (kind, row, column) => weights().at(named(kind), row, column);
   const features = (count, term) => Array.from({ length: count }, (_, i) =>
     [`feature ${i}`, ...term(i)]);
   const shares = (row) => {
@@ -29,17 +55,17 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf }) {
   };
 
   const linear = (column) => {
-    const { weight, bias } = own(), width = x.shape.at(-1);
+    const width = x.shape.at(-1);
     return { words: `The ${width} numbers of ${wordsOf(0)[r]}, times the weights of this `
       + "feature.",
-    terms: features(width, (i) => [at(x, r, i), weight[column * width + i]]),
-    parts: bias ? [["bias", bias[column]]] : [] };
+    terms: features(width, (i) => [at(x, r, i), own("weight", column, i)]),
+    parts: named("bias") ? [["bias", own("bias", column)]] : [] };
   };
 
   const rules = {
     given: () => ({ words: "The tokenizer gives each token its number.", steps: [] }),
     lookup: () => ({ words: `Row ${x.data[r]} of the table, times the root of ${config.d_model}.`,
-      terms: [[`number ${c} of the row`, own().table.weight[x.data[r] * config.d_model + c],
+      terms: [[`number ${c} of the row`, own("weight", x.data[r], c),
         Math.sqrt(config.d_model)]], parts: [] }),
     positions: () => {
       const angle = r / 10000 ** ((c - (c % 2)) / config.d_model);
@@ -56,14 +82,14 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf }) {
       const row = Array.from({ length: width }, (_, i) => at(x, r, i));
       const mean = row.reduce((sum, value) => sum + value, 0) / width;
       const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / width;
-      const { weight, bias } = own();
+      const [weight, bias] = [own("weight", c), own("bias", c)];
       const unit = (row[c] - mean) / Math.sqrt(variance + config.norm_eps);
       return { words: `The vector of ${wordsOf(0)[r]} gets mean 0 and variance 1; then each `
         + "feature has a weight and a bias.",
       steps: [["the number", row[c]], [`minus the mean, ${short(mean)}`, row[c] - mean],
         [`divided by the deviation, ${short(Math.sqrt(variance + config.norm_eps))}`, unit],
-        [`times its weight, ${short(weight[c])}`, unit * weight[c]],
-        [`plus its bias, ${short(bias[c])}`, unit * weight[c] + bias[c]]] };
+        [`times its weight, ${short(weight)}`, unit * weight],
+        [`plus its bias, ${short(bias)}`, unit * weight + bias]] };
     },
     linear: () => linear(c),
     heads: () => linear(h * d_k + c),
@@ -87,7 +113,7 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf }) {
       + "side by side.", steps: [["the number", at(x, Math.floor(c / d_k), r, c % d_k)]] }),
     activate: () => ({ words: config.activation === "relu"
       ? "A negative number becomes 0, and any other stays."
-      : `The activation ${WORDS[config.activation]}.`,
+      : `The activation ${ACTIVATION_WORDS[config.activation]}.`,
     steps: [["before", at(x, r, c)], ["after", read(node.name).data[r * x.shape[1] + c]]] }),
     chances: () => ({ words: "The share of this word among all words: the softmax of the row.",
       steps: shares(Array.from({ length: x.shape[1] }, (_, i) =>

@@ -137,6 +137,37 @@ function grid(caption, rows, columns, values, { show, colour }) {
     "aria-label": caption }, make("table", {}, make("caption", {}, caption), head, body));
 }
 
+const WEIGHTS = "_static/made/translator.js";
+
+/* Where the weights of the captions' model may lie: above the pages, or among the files
+   that Jupyter serves. */
+function places() {
+  const jupyter = document.getElementById("jupyter-config-data");
+  const base = jupyter && JSON.parse(jupyter.textContent).baseUrl;
+  const folders = jupyter ? [`${base}files/`, `${base}files/book/`]
+    : [document.documentElement.dataset.content_root ?? "../"];
+  return folders.map((folder) => new URL(folder + WEIGHTS, document.baseURI).href);
+}
+
+/* A script, since a page that was opened as a file may load nothing else. */
+function loadScript(address) {
+  return new Promise((loaded) => {
+    const script = make("script", { src: address, error: () => loaded(),
+      load: () => loaded(script.translator) });
+    document.head.append(script);
+  });
+}
+
+async function loadWeights() {
+  for (const address of places()) {
+    const packed = await loadScript(address);
+    if (packed) return packed;
+  }
+  throw new Error(`The weights are not here: ${places().join(" and ")} cannot be read. `
+    + "The file is made with the book, by “make book”, or in its folder by “python -m "
+    + `transformer_lib.javascript models/multi30k-en-de book/${WEIGHTS}”.`);
+}
+
 /* Which words of two texts belong to their longest common part, in order. */
 function common(before, after) {
   const length = Array.from({ length: before.length + 1 }, () =>
