@@ -248,7 +248,8 @@ function show(root, data, kit, other) {
     best.map((id) => {
       const bar = make("i");
       bar.style.width = `${100 * Math.max(row[id], 0) / most}%`;
-      return make("tr", {}, make("th", { scope: "row", lang: "de" }, word(id)),
+      return make("tr", {}, make("th", { scope: "row", lang: "de" },
+        button(word(id), () => go({ column: id }))),
         make("td", {}, isShare ? percent(row[id]) : short(row[id], 1)),
         make("td", {}, make("div", { class: "c-track" }, bar)));
     }));
@@ -256,7 +257,7 @@ function show(root, data, kit, other) {
 
   function wordGrid(node) {
     const { columns, at } = slice(node.name), r = state.step;
-    const colour = node.name === "probabilities" ? weightColour : signed(largestOf(node.name));
+    const colour = signed(largestOf(node.name));
     const grid = cells(kit, { label: `All ${columns} words of the vocabulary`, ticks: false,
       rows: ["all words"], columns, value: (_, c) => at(r, c),
       colour: (_, c) => colour(at(r, c)), moved: (_, c) => go({ column: c }) });
@@ -269,11 +270,13 @@ function show(root, data, kit, other) {
     if (node.axes.length === 1) {
       const ids = run.tensor(node.name).data;
       return [{ select() {}, element: make("div", { class: `o-ids o-${node.sides[0]}` },
-        [...ids].map((id) => make("span", {}, make("bdi", {}, word(id)), make("small", {}, String(id))))) }];
+        [...ids].map((id, i) => make("span", { class: i < until(node) ? null : "o-later" },
+          make("bdi", {}, word(id)), make("small", {}, String(id))))) }];
     }
     if (isWords(node)) {
       const bars = { select() {}, element: wordBars(node) };
-      return config.tgt_vocab_size > WORDS_SHOWN ? [bars] : [bars, wordGrid(node)];
+      const hasGrid = node.name === "logits" && config.tgt_vocab_size <= WORDS_SHOWN;
+      return hasGrid ? [bars, wordGrid(node)] : [bars];
     }
     if (isWeights(node)) return [lines(node), tensorGrid(node)];
     const grid = tensorGrid(node);
@@ -321,9 +324,9 @@ function show(root, data, kit, other) {
     const node = byName.get(state.node), r = rowOf(node);
     card.hidden = state.column === undefined || !run.has(node.name, ...node.of);
     hint.hidden = !card.hidden || node.axes.length === 1;
-    hint.textContent = (isWeights(node) || node.name === "probabilities"
-      ? "The darker a cell, the larger its share. " : "Red is above zero, blue below. ")
-      + "Choose a cell to see how it was computed.";
+    hint.textContent = isWords(node) ? "Choose a word to see how its number was computed."
+      : (isWeights(node) ? "The darker a cell, the larger its share. "
+        : "Red is above zero, blue below. ") + "Choose a cell to see how it was computed.";
     if (!run.has(node.name)) return;
     const c = node.axes.length === 1 ? r : columnOf(node);
     stage.parts.forEach((part) => part.select(r, c, until(node)));
