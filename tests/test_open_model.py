@@ -212,12 +212,8 @@ def engine(browser):
     page.evaluate(
         """() => {
           window.run = (src, changes, base) => {
-            const words = [], passes = open_.write(src, changes, base);
-            for (;;) {
-              const { value, done } = passes.next();
-              if (done) return { words, pass: value };
-              words.push(value);
-            }
+            const pass = new Pass(open_, src, changes, base);
+            return { words: [...pass.write()], pass };
           };
           const coded = (data) => btoa(Array.from(new Uint8Array(data.buffer), (byte) =>
             String.fromCharCode(byte)).join(""));

@@ -85,8 +85,8 @@ const CHANGES = {
   }),
 };
 
+/* The graph, and the model and the ids of a Translator, of weights.js. */
 class OpenModel {
-  /* The graph, and a Translator of weights.js. */
   constructor(graph, { model, tokenizer: { bosId, eosId } }) {
     const { num_heads: heads, d_model: width, pad_id: padId, activation } = model.config;
     const sizes = { heads, width, padId, activation: ACTIVATIONS[activation] };
@@ -94,20 +94,13 @@ class OpenModel {
     this.parts = Object.fromEntries(graph.map(({ name, weights }) =>
       [name, weights.split(".").reduce((part, key) => part?.[key], model)]));
   }
-
-  /* Write a translation greedily: yields the id and the probability of each word, EOS
-     included, and returns the pass. Whoever stops asking for words has cancelled it. */
-  * write(src, changes = [], base = undefined) {
-    const pass = new Pass(this, src, changes, base);
-    yield* pass.write();
-    return pass;
-  }
 }
 
-/* The rows of every node for one sentence. With a `base`, a pass of the same sentence without
-   changes, only what the changes affect is computed again. */
+/* The rows of every node for one sentence and the translation that `write` writes. With a
+   `base`, a pass of the same sentence without changes, it computes only what the changes
+   affect. */
 class Pass {
-  constructor(open, src, changes, base) {
+  constructor(open, src, changes = [], base = undefined) {
     const known = changes.filter(({ kind }) => Object.hasOwn(CHANGES, kind));
     const edits = known.map((change) => CHANGES[change.kind](change));
     const from = {}; /* the first row of each node that differs from the base's */
@@ -142,6 +135,8 @@ class Pass {
     for (let t = 0; t < this.lengths[node.sides[0]]; t++) this.compute(node, t);
   }
 
+  /* Write greedily: yields the id and the probability of each word, EOS included. The pass is
+     complete when all words are taken; whoever takes no more has cancelled it. */
   * write() {
     const { model, eosId } = this.open;
     this.nodes("source").forEach((node) => this.fill(node));
@@ -197,7 +192,7 @@ class Pass {
         data.set(row.slice(h * each, (h + 1) * each), (h * rows.length + t) * each);
       }
     });
-    const shape = [heads, rows.length, each].slice(axes.length === 3 ? 0 : 1, axes.length === 1 ? 2 : 3);
-    return { shape, data };
+    const sizes = { head: heads, source: rows.length, target: rows.length, query: rows.length };
+    return { shape: axes.map((axis) => sizes[axis] ?? each), data };
   }
 }

@@ -176,7 +176,7 @@ KINDS = {
         FEED_FORWARD,
         "inner = self.activation(self.w_1(x))  # (B, T, d_ff)",
         "06_sublayers",
-        "The inner features after the activation, which silences most of the negative.",
+        "The inner features after the activation: ReLU sets negative ones to 0.",
     ),
     "feed_forward.output": (
         "Output of the feed-forward network",

@@ -17,15 +17,14 @@ const pause = () => new Promise((resume) => {
   port2.postMessage(null);
 });
 
-/* Write word by word, and return the pass, or nothing if it was cancelled. */
-async function write(run, words, told = () => {}) {
-  for (;;) {
-    const { value, done } = words.next();
-    if (done) return value;
-    told(value);
+/* Write a pass, and say whether it is complete: it may be cancelled after any word. */
+async function write(pass, run, told = () => {}) {
+  for (const word of pass.write()) {
+    told(word);
     await pause();
-    if (run <= cancelled) return undefined;
+    if (run <= cancelled) return false;
   }
+  return true;
 }
 
 async function translate(run, text, changes) {
@@ -36,13 +35,12 @@ async function translate(run, text, changes) {
   }
   const told = (word) => postMessage({ run, ...word });
   if (plain.text !== text) {
-    const pass = await write(run, open_.write(src), changes.length ? undefined : told);
-    if (!pass) return;
+    const pass = new Pass(open_, src);
+    if (!await write(pass, run, changes.length ? undefined : told)) return;
     plain = { text, pass };
   }
-  const pass = changes.length
-    ? await write(run, open_.write(src, changes, plain.pass), told) : plain.pass;
-  if (!pass) return;
+  const pass = changes.length ? new Pass(open_, src, changes, plain.pass) : plain.pass;
+  if (changes.length && !await write(pass, run, told)) return;
   const values = Object.fromEntries(open_.graph.map(({ name }) => [name, pass.value(name)]));
   postMessage({ run, values, written: pass.written },
     Object.values(values).map(({ data }) => data.buffer));
