@@ -164,6 +164,19 @@ def test_a_box_leads_to_its_first_node_and_leaves_the_tour(opened):
     )
 
 
+def test_arrow_keys_move_between_boxes_and_between_words(opened, tab):
+    control = opened(node="memory", step=2)
+    assert control.locator("a[tabindex='0']").count() == 1
+    control.get_by_role("link", name="memory").focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        tab.keyboard.press(key)
+    expect(control.locator(".o-where")).to_have_text("Encoder, layer 1, self-attention")
+    control.locator(".o-target [tabindex='0']").focus()
+    for key in ("ArrowRight", "End", "ArrowRight", "ArrowLeft", "Enter"):
+        tab.keyboard.press(key)
+    assert control.locator(".o-target [aria-pressed='true']").inner_text() == "Buch"
+
+
 # -- Cells and their sums --------------------------------------------------------------
 
 

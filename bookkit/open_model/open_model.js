@@ -7,9 +7,26 @@ const WORDS_SHOWN = 2000; /* a larger vocabulary fits no screen */
 const SPECIAL = { "<pad>": "PAD", "<s>": "BOS", "</s>": "EOS" };
 const MODES = { tour: "Guided tour", explore: "Explore", what: "What if?" };
 
+const isLab = document.getElementById("jupyter-config-data") !== null;
+
 const wordOf = (piece) => SPECIAL[piece] ?? piece.replace(/^▁(?=.)/, "");
 const percent = (share) => (share < 0.001 ? "< 0.1 %"
   : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
+
+/* One stop of the Tab key for many: arrow keys move between them. */
+function roving(group, items) {
+  group.addEventListener("keydown", (event) => {
+    const all = items(), at = all.indexOf(event.target);
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, ArrowDown: at - 1, ArrowUp: at + 1,
+      Home: 0, End: all.length - 1 }[event.key];
+    if (at < 0 || !all[to] || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    all[to].focus();
+  });
+}
+
+const rove = (items, current) => items.forEach((item, i) =>
+  item.setAttribute("tabindex", i === current ? 0 : -1));
 
 /* Floats of 16 bits, as the recording holds them. */
 function halves(base64) {
@@ -113,6 +130,9 @@ function show(root, data, kit, other) {
   const target = make("div", { class: "o-words o-target", role: "group",
     "aria-label": "German tokens: choose a decoding step" });
 
+  roving(source, () => [...source.children]);
+  roving(target, () => [...target.children]);
+
   function drawWords() {
     const chips = (ids, part, lang) => ids.map((id, i) => make("button", { type: "button",
       lang, click: () => go({ [part]: i }) }, make("bdi", {}, word(id))));
@@ -126,11 +146,14 @@ function show(root, data, kit, other) {
       chip.setAttribute("aria-pressed", t === state.step);
       chip.classList.toggle("o-later", t > state.step);
     });
+    rove([...source.children], state.row);
+    rove([...target.children], state.step);
   }
 
   /* -- The drawing -- */
   const { map } = data;
   const links = [...map.querySelectorAll("a")];
+  roving(map, () => links);
   const boxOf = (name) => links.map((link) => link.dataset.box)
     .filter((box) => name === box || name.startsWith(`${box}.`))
     .reduce((a, b) => (b.length > a.length ? b : a), "");
@@ -312,6 +335,7 @@ function show(root, data, kit, other) {
     view.className = `o-view${isWeights(node) ? " o-both" : ""}`;
     stage = { name: node.name, parts };
     boards()[focused]?.focus({ preventScroll: true });
+    rove(links, links.findIndex((link) => link.dataset.box === boxOf(node.name)));
     links.forEach((link) => {
       if (link.dataset.box === boxOf(node.name)) link.setAttribute("aria-current", "step");
       else link.removeAttribute("aria-current");
@@ -587,7 +611,7 @@ function show(root, data, kit, other) {
 
   /* Keep the state in the address, where the page may. */
   function keep() {
-    if (!tour.length) return; /* an address speaks of the small model */
+    if (!tour.length || isLab) return; /* an address speaks of the small model */
     const { mode, tour: i, ...own } = state;
     try {
       history.replaceState(history.state, "",
