@@ -163,6 +163,9 @@ function show(root, data, kit, other) {
     event.preventDefault();
     leaveTour();
     go({ node: nodes.find((name) => boxOf(name) === link.dataset.box) ?? state.node });
+    if (fold.dataset.wide === "true") return;
+    fold.open = false; /* on a phone the drawing is in the way */
+    title.scrollIntoView({ block: "center" });
   };
   const fold = make("details", { class: "o-fold" }, make("summary", {}, "The drawing"), map);
 
@@ -370,10 +373,21 @@ function show(root, data, kit, other) {
       && Math.abs(totalOf(sum) - value) > 0.01 * (1 + Math.abs(value));
     card.replaceChildren(
       make("p", { class: "o-value" }, make("bdi", {}, name), " ",
-        make("b", {}, node.name === "probabilities" ? percent(value) : short(value))),
+        make("b", {}, node.name === "probabilities" ? percent(value) : short(value)),
+        nudge("Previous cell", "‹", c - 1), nudge("Next cell", "›", c + 1)),
       make("p", {}, isSet ? "The change has set this number. Its rule would give another:"
         : sum.words), table(sum), onward(node));
     spoken.textContent = `${name}: ${short(value)}. ${sum.words}`;
+  }
+
+  /* To the cell beside it: for fingers, which are wider than a cell. */
+  function nudge(label, text, column) {
+    const { columns } = slice(state.node);
+    return make("button", { type: "button", class: "o-nudge", "aria-label": label,
+      disabled: column < 0 || column >= columns, click: () => {
+        go({ column });
+        card.querySelector(`[aria-label="${label}"]`).focus({ preventScroll: true });
+      } }, text);
   }
 
   /* What the rule gives. */
