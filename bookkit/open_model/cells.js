@@ -15,7 +15,7 @@ function short(value, digits = 2) {
    `colour` get (row, column), `moved` gets a cell that the reader chose. One cell has
    the cursor; arrow keys move it. */
 function cells({ make }, { label, rows, columns, value, colour, moved, numbers = false,
-  ticks = true, high = 22 }) {
+  ticks = true, high = 22, room = ROOM }) {
   const names = Array.isArray(columns) ? columns : null;
   const count = names ? names.length : columns;
   const lines = Math.ceil(count / LINE), across = Math.min(count, LINE);
@@ -62,7 +62,7 @@ function cells({ make }, { label, rows, columns, value, colour, moved, numbers =
         const own = colour(r, c), end = c + 1 === count || (c + 1) % LINE === 0;
         pen.fillStyle = `rgb(${own.join(",")})`;
         pen.fillRect(x, y + (c < LINE ? 1 : 0), w - (end ? 0 : gap), h - (c < LINE ? 1 : 0));
-        if (w < ROOM) continue;
+        if (w < room) continue;
         pen.fillStyle = textOn(own);
         pen.fillText(short(value(r, c)), x + w / 2, y + h / 2 + 1);
       }

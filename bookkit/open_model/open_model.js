@@ -203,7 +203,7 @@ function show(root, data, kit, other) {
     const rows = wordsOf(node.sides[0]);
     return cells(kit, { label: `${node.label}: ${rows.length} rows, ${columns} columns`,
       rows, columns: isMap(node) ? wordsOf(node.sides[1]) : columns, numbers: columns <= 16,
-      value: at, colour: (r, c) => colour(at(r, c)), moved: chose(node) });
+      room: isWeights(node) ? 30 : undefined, value: at, colour: (r, c) => colour(at(r, c)), moved: chose(node) });
   }
 
   function lines(node) {
@@ -615,7 +615,7 @@ function show(root, data, kit, other) {
         view, hint, card), guide.ask, spoken)));
   root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
   const widen = () => {
-    const isWide = root.clientWidth > 760;
+    const isWide = getComputedStyle(fold.firstChild).display === "none";
     if (fold.dataset.wide !== String(isWide)) fold.open = isWide;
     fold.dataset.wide = String(isWide);
   };
