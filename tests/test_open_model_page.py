@@ -335,13 +335,25 @@ def test_the_last_of_several_quick_questions_is_answered(opened):
     expect(control.locator(".o-target")).to_have_text("".join([*DOOR.split(), "EOS"]))
 
 
-def test_markup_in_a_sentence_stays_text(opened):
-    control = opened(node="src.ids")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<img src=x onerror=alert(1)> & \"'`</script>",
+        "\U0001f1e9\U0001f1ea\U0001f469\u200d\U0001f692",
+        "\u0645\u0631\u062d\u0628\u0627 \u202e\u05e9\u05dc\u05d5\u05dd",
+        "\u0000\u0001\ufeff${1}",
+    ],
+)
+def test_strange_text_is_shown_as_text_and_does_no_harm(opened, tab, text):
+    tab.on("dialog", lambda dialog: tab.faults.append(dialog.message))
+    control = opened(node="encoder.0.self_attention.weights", cell=0)
     line = control.get_by_label("English", exact=True)
-    line.fill("<img src=x onerror=alert(1)> & \"'`")
+    line.fill(text)
     line.press("Enter")
+    expect(control.locator(".o-source")).not_to_contain_text("cat")
     expect(control.locator(".o-status")).to_have_text("")
     assert control.locator("img").count() == 0
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
 
 
 # -- What if? --------------------------------------------------------------------------

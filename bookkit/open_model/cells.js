@@ -2,6 +2,8 @@
 const LINE = 64; /* cells in a line: a longer row of a tensor takes several */
 const ROOM = 38; /* pixels that a number of 12 px needs */
 
+const MANY = 16; /* tokens: so many get narrower rows, and lines one row at a time */
+
 const isHidden = (value) => !Number.isFinite(value);
 
 /* A number as a reader wants it: a minus, two digits, and no "−0.00". */
@@ -19,7 +21,8 @@ function cells({ make }, { label, rows, columns, value, colour, moved, numbers =
   const names = Array.isArray(columns) ? columns : null;
   const count = names ? names.length : columns;
   const lines = Math.ceil(count / LINE), across = Math.min(count, LINE);
-  high = names || numbers ? 26 : Math.max(high, 8 * lines);
+  high = rows.length > MANY ? Math.max(18, 8 * lines)
+    : names || numbers ? 26 : Math.max(high, 8 * lines);
   const canvas = make("canvas"), cursor = make("i", { class: "o-cursor" });
   const veil = make("i", { class: "o-veil" });
   const board = make("div", { class: "o-board", tabindex: 0, role: "application",
@@ -128,10 +131,11 @@ function largest(row, share) {
 
 /* Queries on the left, keys on the right, and a line for each large weight. */
 function looks({ make }, { queries, keys, weights, share, chose }) {
-  const high = 26, wide = 320, name = 104;
+  const isLong = queries.length > MANY;
+  const high = isLong ? 20 : 26, wide = 320, name = 104;
   const height = high * Math.max(queries.length, keys.length);
   const middle = (i) => high * i + high / 2;
-  const svg = make("svg", { class: "o-looks", viewBox: `0 0 ${wide} ${height}`,
+  const svg = make("svg", { class: isLong ? "o-looks o-long" : "o-looks", viewBox: `0 0 ${wide} ${height}`,
     "aria-hidden": "true" });
   const left = queries.map((text, t) => make("text", { x: name - 8, y: middle(t) + 4,
     "text-anchor": "end", click: () => chose(t) }, text));

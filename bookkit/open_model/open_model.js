@@ -7,7 +7,7 @@ const WORDS_SHOWN = 2000; /* a larger vocabulary fits no screen */
 const SPECIAL = { "<pad>": "PAD", "<s>": "BOS", "</s>": "EOS" };
 const MODES = { tour: "Guided tour", explore: "Explore", what: "What if?" };
 
-const wordOf = (piece) => SPECIAL[piece] ?? piece.replace(/^▁/, "");
+const wordOf = (piece) => SPECIAL[piece] ?? piece.replace(/^▁(?=.)/, "");
 const percent = (share) => (share < 0.001 ? "< 0.1 %"
   : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
 

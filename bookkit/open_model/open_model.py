@@ -68,7 +68,7 @@ def open_model_control(
     german = tokenizer.decode(ids)
     return Control(
         "open_model",
-        "One sentence through the model",
+        "The open model",
         {
             "graph": [asdict(node) for node in nodes],
             "config": asdict(model.config),

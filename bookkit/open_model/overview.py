@@ -3,8 +3,9 @@
 from html import escape
 from itertools import pairwise
 
-WIDTH, BOX, HIGH, PITCH = 332, 132, 30, 40
-COLUMNS = {"encoder": 82, "decoder": 250}  # the middle of each
+WIDTH, BOX, HIGH, PITCH = 366, 132, 30, 40
+COLUMNS = {"encoder": 98, "decoder": 268}  # the middle of each
+TITLE = 26  # the height of a column's title
 KINDS = {
     "self_attention": ("self-attention", "attention"),
     "cross_attention": ("cross-attention", "cross-attention"),
@@ -63,7 +64,7 @@ def overview(layers: int) -> str:
         An ``<svg>`` with a link ``#node=NAME`` around each box.
     """
     places = boxes(layers)
-    height = round(max(box["row"] for box in places) * PITCH) + HIGH + 8
+    height = round(max(box["row"] for box in places) * PITCH) + HIGH + TITLE + 8
 
     def y(row: float) -> int:
         return round(height - 4 - HIGH - row * PITCH)
@@ -75,10 +76,18 @@ def overview(layers: int) -> str:
             name = f"{column}.{layer}."
             own = [box["row"] for box in places if box["name"].startswith(name)]
             top, bottom = y(max(own)) - 6, y(min(own)) + HIGH + 6
+            left, width = middle - BOX / 2 - 8, BOX + 16
+            beside = left - 7 if column == "encoder" else left + width + 17
             parts.append(
-                f'<rect class="o-frame" x="{middle - BOX / 2 - 8:g}" y="{top}" '
-                f'width="{BOX + 16}" height="{bottom - top}" rx="9"/>'
+                f'<rect class="o-frame" x="{left:g}" y="{top}" width="{width}" '
+                f'height="{bottom - top}" rx="9"/><text class="o-layer" '
+                f'transform="translate({beside:g} {(top + bottom) / 2:g}) rotate(-90)">'
+                f"layer {layer}</text>"
             )
+        parts.append(
+            f'<text class="o-column" x="{middle}" y="{y(rows[-1]) - 9}">'
+            f"{column.capitalize()}</text>"
+        )
         for low, high in pairwise(rows):
             parts.append(
                 f'<path class="o-arrow" d="M{middle} {y(low)}V{y(high) + HIGH + 1}"/>'
