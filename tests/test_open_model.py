@@ -202,44 +202,47 @@ def test_every_rule_recomputes_what_was_recorded(model):
 # -- The rules, in JavaScript --------------------------------------------------------
 
 
+STARTED = """([element, graph]) => {
+  const open = new OpenModel(graph, new Translator(element.translator));
+  window.run = (src, changes, base) => {
+    const pass = new Pass(open, src, changes, base);
+    return { words: [...pass.write()], pass };
+  };
+  const coded = (data) => btoa(Array.from(new Uint8Array(data.buffer), (byte) =>
+    String.fromCharCode(byte)).join(""));
+  window.told = ({ words, pass }) => ({ words, values: Object.fromEntries(
+    graph.map(({ name }) => {
+      const { shape, data } = pass.value(name);
+      return [name, { shape, data: coded(data) }];
+    })) });
+}"""
+
+
 @pytest.fixture(scope="module")
 def engine(browser):
-    """A page with the engine, and a function that loads a translator there."""
-    page = browser.new_page()
-    page.set_content("<!doctype html>")
-    for text in (*map(source, FILES), read("engine.js", "bookkit.open_model")):
-        page.add_script_tag(content=text)
-    page.evaluate(
-        """() => {
-          window.run = (src, changes, base) => {
-            const pass = new Pass(open_, src, changes, base);
-            return { words: [...pass.write()], pass };
-          };
-          const coded = (data) => btoa(Array.from(new Uint8Array(data.buffer), (byte) =>
-            String.fromCharCode(byte)).join(""));
-          window.told = ({ words, pass }) => ({ words, values: Object.fromEntries(
-            open_.graph.map(({ name }) => {
-              const { shape, data } = pass.value(name);
-              return [name, { shape, data: coded(data) }];
-            })) });
-        }"""
-    )
+    """A function that makes a page with the engine and a translator."""
+    pages = []
 
     def load(translator):
+        pages.append(page := browser.new_page())
+        page.set_content("<!doctype html>")
+        for text in (*map(source, FILES), read("engine.js", "bookkit.open_model")):
+            page.add_script_tag(content=text)
         script = to_script(translator)
-        element = page.add_script_tag(content=script)
         exact = from_script(script)
+        exact.model.double()
         nodes = [asdict(node) for node in graph(exact.model.config)]
-        page.evaluate(
-            """([element, graph]) => {
-              window.open_ = new OpenModel(graph, new Translator(element.translator));
-            }""",
-            [element, nodes],
-        )
+        page.evaluate(STARTED, [page.add_script_tag(content=script), nodes])
         return page, exact
 
     yield load
-    page.close()
+    for page in pages:
+        page.close()
+
+
+@pytest.fixture(scope="module")
+def grammar(engine):
+    return engine(Translator.load(GRAMMAR))
 
 
 def written(page, translator, text, changes=(), based=False):
@@ -363,13 +366,13 @@ def named(changes):
 
 
 @pytest.mark.parametrize("changes", WHAT_IFS, ids=named)
-def test_a_what_if_equals_the_same_change_in_the_library(engine, changes):
-    assert_same_in_the_library(*engine(Translator.load(GRAMMAR)), TEXT, *changes)
+def test_a_what_if_equals_the_same_change_in_the_library(grammar, changes):
+    assert_same_in_the_library(*grammar, TEXT, *changes)
 
 
 @pytest.mark.parametrize("changes", WHAT_IFS, ids=named)
-def test_computing_only_what_changes_equals_a_full_run(engine, changes):
-    page, translator = engine(Translator.load(GRAMMAR))
+def test_computing_only_what_changes_equals_a_full_run(grammar, changes):
+    page, translator = grammar
     _, words, values = written(page, translator, TEXT, changes)
     _, words_again, again = written(page, translator, TEXT, changes, based=True)
     assert words_again == words
@@ -377,8 +380,8 @@ def test_computing_only_what_changes_equals_a_full_run(engine, changes):
         assert torch.equal(again[name], value), name
 
 
-def test_a_change_that_fits_nowhere_changes_nothing(engine):
-    page, translator = engine(Translator.load(GRAMMAR))
+def test_a_change_that_fits_nowhere_changes_nothing(grammar):
+    page, translator = grammar
     _, words, values = written(page, translator, TEXT)
     for change in (
         {"kind": "__proto__"},
@@ -400,8 +403,8 @@ def test_a_change_that_fits_nowhere_changes_nothing(engine):
         assert all(torch.equal(again[name], values[name]) for name in values), change
 
 
-def test_a_change_computes_nothing_that_it_does_not_affect(engine):
-    page, _ = engine(Translator.load(GRAMMAR))
+def test_a_change_computes_nothing_that_it_does_not_affect(grammar):
+    page, _ = grammar
     computed = """([src, changes]) => {
       const base = run(src).pass, seen = new Set(), { compute } = Pass.prototype;
       Pass.prototype.compute = function (node, t) {
@@ -450,8 +453,8 @@ LOOK = {"layer": 0, "step": 3, "source": 1}
 @pytest.mark.parametrize(
     "count", [10, pytest.param(100, marks=pytest.mark.slow)], ids="{} sentences".format
 )
-def test_every_tensor_of_many_sentences_agrees_with_pytorch(engine, count):
-    page, translator = engine(Translator.load(GRAMMAR))
+def test_every_tensor_of_many_sentences_agrees_with_pytorch(grammar, count):
+    page, translator = grammar
     for english, _ in sentence_pairs(count, seed=1):
         assert_same_in_the_library(page, translator, english)
 
