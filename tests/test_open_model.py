@@ -464,6 +464,7 @@ def test_every_tensor_of_the_large_model_agrees_with_pytorch(engine):
     page, translator = engine(Translator.load(CAPTIONS))
     for text in EXAMPLES:
         assert_same_in_the_library(page, translator, text)
+    assert_same_in_the_library(page, translator, EXAMPLES[0], *WHAT_IFS[-1])
 
 
 # -- The worker ----------------------------------------------------------------------

@@ -102,15 +102,16 @@ def open_model_control(
 def on_tour(tour: Sequence[dict], nodes: Sequence[Node]) -> list[str]:
     """Name the nodes that the page shows before it has computed anything.
 
-    These are the nodes of the tour, what the sums of their cells are made of, and the
-    residual stream below them.
+    These are the nodes of the tour, what the sums of their cells are made of unless
+    it is wide, and the residual stream below them.
     """
+    wide = {node.name for node in nodes if node.axes[-1] in ("inner", "word")}
     reads = {node.name: node.of for node in nodes}
     stream = {node.name for node in nodes if node.how in ("add", "norm")}
     named = {step["state"]["node"] for step in tour} | {"src.ids", "tgt.ids"}
     named -= {"probabilities"}  # of 1,000 words at each step
     for name in sorted(named):
-        named.update(reads[name])
+        named.update(set(reads[name]) - wide)
     for node in reversed(nodes):
         if node.name in named & stream:
             named.update(name for name in node.of if name in stream)
