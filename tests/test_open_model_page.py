@@ -514,6 +514,8 @@ def test_a_new_address_is_followed_on_the_open_page(opened, tab):
         "#s=%E0%A4%A&node=%00&tour=%3Cimg%3E",
         "#node=__proto__&step=constructor",
         "#s=" + "a" * 5000,
+        "#node=probabilities&step=500&token=500&cell=9999",
+        "#node=src.x&token=500&cell=64",
         "#what=" + "[" * 5000,
         "#&&&=&node",
         "#some-heading",
@@ -595,7 +597,7 @@ def test_the_captions_model_comes_on_demand_and_goes_again(opened, tab, made, pa
     control.get_by_role("link", name="decoder layer 3, cross-attention").click()
     expect(control.locator(".o-where")).to_contain_text("Decoder, layer 3")
     press(control, "Back to the small model")
-    expect(control.locator(".o-tour h3")).to_have_text("A sentence becomes numbers")
+    expect(control.locator(".o-where")).to_have_text("After the encoder")
     assert control.locator(".o-map a").count() == len(boxes(2))
 
 

@@ -135,15 +135,17 @@ function looks({ make }, { queries, keys, weights, share, chose }) {
   const high = isLong ? 20 : 26, wide = 320, name = 104;
   const height = high * Math.max(queries.length, keys.length);
   const middle = (i) => high * i + high / 2;
-  const svg = make("svg", { class: isLong ? "o-looks o-long" : "o-looks", viewBox: `0 0 ${wide} ${height}`,
-    "aria-hidden": "true" });
+  const svg = make("svg", { class: isLong ? "o-looks o-long" : "o-looks",
+    viewBox: `0 0 ${wide} ${height}`, "aria-hidden": "true" });
   const left = queries.map((text, t) => make("text", { x: name - 8, y: middle(t) + 4,
     "text-anchor": "end", click: () => chose(t) }, text));
   const right = keys.map((text, s) => make("text", { x: wide - name + 8, y: middle(s) + 4 },
     text));
+  const half = wide / 2, [from, to] = [name, wide - name];
+  const curve = (t, s) => `M${from} ${middle(t)}C${half} ${middle(t)} ${half} ${middle(s)} `
+    + `${to} ${middle(s)}`;
   const all = weights.flatMap((row, t) => largest(row, share).map((s) => ({ t, s,
-    line: make("path", { "stroke-width": 1 + 6 * row[s],
-      d: `M${name} ${middle(t)}C${wide / 2} ${middle(t)} ${wide / 2} ${middle(s)} ${wide - name} ${middle(s)}` }) })));
+    line: make("path", { "stroke-width": 1 + 6 * row[s], d: curve(t, s) }) })));
   svg.append(make("g", {}, all.map(({ line }) => line)), ...left, ...right);
   return { element: svg, select(row) {
     all.forEach(({ t, line }) => line.classList.toggle("o-on", t === row));

@@ -3,6 +3,7 @@ const SHARE = 0.75; /* of a row's weight gets lines */
 const PAUSE = 1600; /* milliseconds between two steps of Play */
 const PRODUCTS = 5; /* of a sum are shown */
 const LIKELY = 5; /* words with a bar */
+const KEPT = 8; /* sentences, whose numbers need not be computed again */
 const WORDS_SHOWN = 2000; /* a larger vocabulary fits no screen */
 const SPECIAL = { "<pad>": "PAD", "<s>": "BOS", "</s>": "EOS" };
 const MODES = { tour: "Guided tour", explore: "Explore", what: "What if?" };
@@ -27,6 +28,11 @@ function roving(group, items) {
 
 const rove = (items, current) => items.forEach((item, i) =>
   item.setAttribute("tabindex", i === current ? 0 : -1));
+
+/* Choose one of kit.pick's radio buttons. */
+const check = (picked, chosen) => picked.querySelectorAll("input").forEach((box, i) => {
+  box.checked = i === chosen;
+});
 
 /* Floats of 16 bits, as the recording holds them. */
 function halves(base64) {
@@ -70,38 +76,37 @@ class Run {
   }
 }
 
-/* The page begins with the small model; the other one comes on demand. */
+/* The page begins with the small model; the captions' model comes on demand. */
 function draw(root, data, kit, [first]) {
-  const map = (svg) => {
-    const holder = kit.make("div");
-    holder.innerHTML = svg; /* the book's own drawing */
-    return holder.firstChild;
-  };
   const small = { ...data, map: first.querySelector(".o-map") };
-  let leave = show(root, small, kit, { label: "Load the captions’ model, 2.1 MB", pressed: load });
+  let leave;
+
+  function showSmall() {
+    leave?.();
+    leave = show(root, small, kit, "Load the captions’ model, 2.1 MB", load);
+  }
 
   async function load(say) {
     try {
       say("Loading 2.1 MB …");
-      const packed = await loadWeights();
-      const large = { ...data, ...data.larger, packed, map: map(data.larger.map), tour: [] };
+      const large = { ...data, ...data.larger, packed: await loadWeights(), tour: [] };
+      large.map = new DOMParser().parseFromString(large.map, "text/html").querySelector("svg");
+      large.engine = new Engine(large);
       say("Computing …");
-      const run = await new Engine(large).ask({ text: large.sentences[0], changes: [] });
+      const whole = await large.engine.ask({ text: large.sentences[0], changes: [] });
+      Object.assign(large, { recording: whole.held, written: whole.written });
       leave();
-      leave = show(root, { ...large, recording: run.held, written: run.written }, kit, {
-        label: "Back to the small model", pressed: () => {
-          leave();
-          history.replaceState(history.state, "", "#");
-          leave = show(root, small, kit, { label: "Load the captions’ model, 2.1 MB", pressed: load });
-        } });
+      leave = show(root, large, kit, "Back to the small model", showSmall);
     } catch (error) {
       say(error.message);
     }
   }
+
+  showSmall();
 }
 
 /* Draw the page of a model; the answer takes it away. */
-function show(root, data, kit, other) {
+function show(root, data, kit, otherModel, changeModel) {
   const { make, button, pick, line } = kit;
   const { graph, config, tour } = data;
   const tokenizer = new Tokenizer(data.packed.tokenizer);
@@ -172,7 +177,7 @@ function show(root, data, kit, other) {
   function placeOf(name) {
     const [half, layer, part] = name.split(".");
     if (/^\d+$/.test(layer)) {
-      return `${half === "encoder" ? "Encoder" : "Decoder"}, layer ${layer}, ${part.replace("_", "-")}`;
+      return `${half[0].toUpperCase()}${half.slice(1)}, layer ${layer}, ${part.replace("_", "-")}`;
     }
     return { src: "Before the encoder", tgt: "Before the decoder",
       memory: "After the encoder" }[half] ?? "After the decoder";
@@ -190,8 +195,10 @@ function show(root, data, kit, other) {
   const isMap = (node) => node.axes.at(-1) === "key";
   const isWords = (node) => node.axes.at(-1) === "word";
   const isWeights = (node) => isMap(node) && node.how === "softmax";
-  const rowOf = (node) => state[sideOf(node)];
-  const until = (node) => (node.sides[0] === "target" ? state.step + 1 : Infinity);
+  const stepNow = () => Math.min(state.step, run.written.length - 1);
+  const rowOf = (node) => (node.sides[0] === "target" ? stepNow()
+    : Math.min(state.row, run.src.length - 1));
+  const until = (node) => (node.sides[0] === "target" ? stepNow() + 1 : Infinity);
 
   /* The rows of a node; of one head, if it has heads. */
   function slice(name) {
@@ -229,7 +236,8 @@ function show(root, data, kit, other) {
     const rows = wordsOf(node.sides[0]);
     return cells(kit, { label: `${node.label}: ${rows.length} rows, ${columns} columns`,
       rows, columns: isMap(node) ? wordsOf(node.sides[1]) : columns, numbers: columns <= 16,
-      room: isWeights(node) ? 30 : undefined, value: at, colour: (r, c) => colour(at(r, c)), moved: chose(node) });
+      room: isWeights(node) ? 30 : undefined, value: at, colour: (r, c) => colour(at(r, c)),
+      moved: chose(node) });
   }
 
   function lines(node) {
@@ -265,7 +273,7 @@ function show(root, data, kit, other) {
   }
 
   function wordBars(node) {
-    const { columns, at } = slice(node.name), r = state.step;
+    const { columns, at } = slice(node.name), r = stepNow();
     const isShare = node.name === "probabilities";
     const row = Array.from({ length: columns }, (_, c) => at(r, c));
     const best = topk(row, LIKELY), most = isShare ? 1 : Math.max(1, row[best[0]]);
@@ -282,7 +290,7 @@ function show(root, data, kit, other) {
   }
 
   function wordGrid(node) {
-    const { columns, at } = slice(node.name), r = state.step;
+    const { columns, at } = slice(node.name), r = stepNow();
     const colour = signed(largestOf(node.name));
     const grid = cells(kit, { label: `All ${columns} words of the vocabulary`, ticks: false,
       rows: ["all words"], columns, value: (_, c) => at(r, c),
@@ -316,7 +324,7 @@ function show(root, data, kit, other) {
       const names = streamOf(node);
       return [grid, said(`The residual stream of ${token}, from its embedding to the norm:`),
         vectors(node, names, names.map((name) => (name.endsWith(".x") ? "embedding"
-          : name === node.name ? "norm" : `${name.split(".")[1]} ${name.split(".")[2].replace("_", "-")}`)))];
+          : name === node.name ? "norm" : name.split(".").slice(1, 3).join(" ").replace("_", "-"))))];
     }
     return [grid];
   }
@@ -343,7 +351,7 @@ function show(root, data, kit, other) {
       if (link.dataset.box === boxOf(node.name)) link.setAttribute("aria-current", "step");
       else link.removeAttribute("aria-current");
     });
-    headPick.querySelectorAll("input").forEach((input, h) => { input.checked = h === state.head; });
+    check(headPick, state.head);
   }
 
   /* -- The sum of a cell -- */
@@ -366,9 +374,9 @@ function show(root, data, kit, other) {
       : `, ${isWords(node) ? word(c) : `feature ${c}`}`;
     const name = keys[0][r] + (node.axes.length === 1 ? "" : own)
       + (node.axes[0] === "head" ? `, head ${state.head}` : "");
-    const sum = sumOf({ ...node, keys: isMap(node) ? keys[1] : wordsOf(byName.get(node.of[1] ?? node.name).sides[0]) },
-      [state.head, r, c], { read: (at) => run.tensor(at), weights, config,
-        wordsOf: (i) => keys[i], labelOf: (at) => byName.get(at).label });
+    const sum = sumOf(node, [state.head, r, c], { read: (at) => run.tensor(at), weights, config,
+      wordsOf: (i) => keys[i], labelOf: (at) => byName.get(at).label,
+      keysOf: (at) => wordsOf(byName.get(at).sides[0]) });
     const isSet = run === changed && node.how !== "given" && node.how !== "mask"
       && Math.abs(totalOf(sum) - value) > 0.01 * (1 + Math.abs(value));
     card.replaceChildren(
@@ -410,7 +418,8 @@ function show(root, data, kit, other) {
     }
     const add = (list, i) => list.reduce((sum, each) => sum + each[i], 0);
     if (rest.length) {
-      rows.push(entry(`${rest.length} smaller product${rest.length > 1 ? "s" : ""}`, "", add(rest, 3)));
+      rows.push(entry(`${rest.length} smaller product${rest.length > 1 ? "s" : ""}`, "",
+        add(rest, 3)));
     }
     for (const [label, value] of parts) rows.push(entry(label, "", value));
     const total = totalOf({ terms, parts });
@@ -422,12 +431,13 @@ function show(root, data, kit, other) {
   function onward(node) {
     const to = (name) => button(nameOf(name), () => go({ node: name, column: undefined }));
     const uses = graph.filter(({ of }) => of.includes(node.name)).map(({ name }) => name);
+    const chapter = `chapter ${Number(node.chapter.slice(0, 2))}`;
     const row = (label, names) => (names.length ? [make("dt", {}, label),
       make("dd", {}, names.map(to))] : []);
     return make("dl", { class: "o-onward" }, ...row("made from", node.of),
       ...row("goes to", uses), make("dt", {}, "code"),
-      make("dd", {}, make("code", {}, node.line.split("  # ")[0]), " ", make("a", { href: `${node.chapter}.html` },
-        `chapter ${Number(node.chapter.slice(0, 2))}`)));
+      make("dd", {}, make("code", {}, node.line.split("  # ")[0]), " ",
+        isLab ? chapter : make("a", { href: `${node.chapter}.html` }, chapter)));
   }
 
   /* -- Exploring: steps, and a sentence of one's own -- */
@@ -476,7 +486,7 @@ function show(root, data, kit, other) {
       make("div", { class: "o-examples" }, data.sentences.map((text) =>
         button(text, () => send(text)))),
       make("div", { class: "o-examples" },
-        button(other.label, () => other.pressed((text) => { status.textContent = text; })))),
+        button(otherModel, () => changeModel((text) => { status.textContent = text; })))),
     make("div", { class: "o-scrub c-inputs" }, button("Back", step(-1)), play,
       button("Next", step(1)), scrub, count));
 
@@ -488,13 +498,14 @@ function show(root, data, kit, other) {
   });
   const changes = whatIf(kit, { layers: config.num_layers, heads: config.num_heads, attentions,
     words: () => ({ source: base.src.map(word), written: base.written.map(word), name: word,
-      likely: (t) => !base.has("probabilities") ? [] : base.likely(Math.max(t, 0), LIKELY).map(({ id, share }) =>
-        ({ id, text: `${word(id)}, ${percent(share)}` })) }),
+      likely: (t) => (base.has("probabilities") ? base.likely(Math.max(t, 0), LIKELY) : [])
+        .map(({ id, share }) => ({ id, text: `${word(id)}, ${percent(share)}` })) }),
     changed: (list) => go({ changes: list }) });
   const two = make("div", { class: "o-runs" },
     make("div", { class: "o-two" }, make("span", { class: "o-name" }, "as trained"), before,
       make("span", { class: "o-name" }, "changed"), after),
-    make("div", { class: "c-row c-inputs" }, make("span", { class: "o-name" }, "Shown below:"), sides));
+    make("div", { class: "c-row c-inputs" },
+      make("span", { class: "o-name" }, "Shown below:"), sides));
   sides.classList.add("o-sides");
   const asking = make("div", { class: "o-what-if" },
     make("p", { class: "o-lead" }, "Switch on a change. The model writes the sentence again, and "
@@ -535,8 +546,9 @@ function show(root, data, kit, other) {
   const panels = { tour: guide.head, explore: exploring, what: asking };
 
   /* -- From state to page -- */
-  const computed = new Map();
-  const engine = new Engine(data);
+  const computed = new Map(); /* text -> its run without changes */
+  const engine = data.engine ?? new Engine(data);
+  if (recorded.has(...nodes)) computed.set(data.sentences[0], recorded);
 
   /* The runs that the state asks for; the newest question wins. */
   async function compute() {
@@ -548,16 +560,18 @@ function show(root, data, kit, other) {
         const whole = await engine.ask({ text, changes: [] }, isAsked ? drawToken : undefined);
         if (compute.newest !== mine) return;
         computed.set(text, whole);
+        if (computed.size > KEPT) computed.delete(computed.keys().next().value);
       }
       const other = list.length ? await engine.ask({ text, changes: list }) : null;
       if (compute.newest !== mine) return;
-      base = computed.get(text);
+      [base, compute.text] = [computed.get(text), state.text];
       changed = other;
       isChanged = Boolean(changed);
       status.textContent = "";
     } catch (error) {
       if (compute.newest !== mine) return;
       status.textContent = error.message;
+      state.text = compute.text; /* the last one that could be read */
       root.parentElement.dataset.ready = true;
       drawWords();
       markWords();
@@ -581,10 +595,8 @@ function show(root, data, kit, other) {
   /* Show the run that is chosen. */
   function settle() {
     run = isChanged && changed ? changed : base;
-    sides.querySelectorAll("input").forEach((box, i) => {
-      box.checked = i === Number(run === changed);
-      box.disabled = !changed;
-    });
+    check(sides, Number(run === changed));
+    sides.querySelectorAll("input").forEach((box) => { box.disabled = !changed; });
     state.row = Math.min(state.row, run.src.length - 1);
     state.step = Math.min(state.step, run.written.length - 1);
     drawTwo();
@@ -610,7 +622,7 @@ function show(root, data, kit, other) {
     guide.ask.hidden = guide.steps.hidden = state.mode !== "tour";
     what.hidden = state.mode === "tour";
     two.hidden = state.mode !== "what" && !state.changes.length;
-    modePick.querySelectorAll("input").forEach((box, i) => { box.checked = modes[i] === state.mode; });
+    check(modePick, modes.indexOf(state.mode));
     if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
     if (isStage) drawAll();
     else drawCell();
@@ -618,7 +630,9 @@ function show(root, data, kit, other) {
     scrub.value = at;
     scrub.setAttribute("aria-valuetext", nameOf(state.node));
     count.textContent = `${at + 1} of ${nodes.length}`;
-    if ("node" in change) spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
+    if ("node" in change) {
+      spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
+    }
     if (isRun) compute();
     if (!isLoading) keep();
   }
@@ -668,6 +682,7 @@ function show(root, data, kit, other) {
   window.addEventListener("hashchange", follow);
   return () => {
     halt();
+    engine.worker?.terminate();
     window.removeEventListener("hashchange", follow);
     stage.parts.forEach((part) => part.close?.());
     root.replaceChildren();

@@ -36,7 +36,7 @@ class Weights {
   }
 }
 
-function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf }) {
+function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf, keysOf }) {
   const inputs = node.of.map(read), [x, y] = inputs;
   const at = (tensor, ...place) => tensor.data[place.reduce((sum, i, axis) =>
     sum * tensor.shape[tensor.shape.length - place.length + axis] + i, 0)];
@@ -108,7 +108,7 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf }) {
     blend: () => ({ words: `The values of all tokens, each times the attention that `
       + `${wordsOf(0)[r]} gives to it.`,
     terms: Array.from({ length: y.shape[1] }, (_, s) =>
-      [node.keys[s], at(x, h, r, s), at(y, h, s, c)]), parts: [] }),
+      [keysOf(node.of[1])[s], at(x, h, r, s), at(y, h, s, c)]), parts: [] }),
     merge: () => ({ words: `Feature ${c % d_k} of head ${Math.floor(c / d_k)}: the heads lie `
       + "side by side.", steps: [["the number", at(x, Math.floor(c / d_k), r, c % d_k)]] }),
     activate: () => ({ words: config.activation === "relu"
