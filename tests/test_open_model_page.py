@@ -389,6 +389,15 @@ def test_a_head_that_is_off_changes_the_words_that_are_marked(opened):
     expect(control.locator(".o-two mark")).to_have_count(0)
 
 
+def test_the_switches_begin_with_the_words_that_the_reader_follows(opened):
+    control = opened(node="memory", step=4, token=1)
+    control.get_by_text("What if?").click()
+    assert control.get_by_label("Step of the look").input_value() == "4"
+    assert control.get_by_label("Source word").input_value() == "1"
+    control.get_by_role("switch", name="Let the cross-attention").check()
+    expect(control.locator(".o-two mark, .o-two s").first).to_be_visible()
+
+
 def test_a_forced_word_is_written_and_followed(opened):
     change = [{"kind": "token", "step": 3, "id": 398}]
     control = opened(what=json.dumps(change), node="probabilities", step=4)

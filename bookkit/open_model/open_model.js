@@ -323,8 +323,10 @@ function show(root, data, kit, otherModel, changeModel) {
     if (node.name === "memory" || node.name === "decoder.output") {
       const names = streamOf(node);
       return [grid, said(`The residual stream of ${token}, from its embedding to the norm:`),
-        vectors(node, names, names.map((name) => (name.endsWith(".x") ? "embedding"
-          : name === node.name ? "norm" : name.split(".").slice(1, 3).join(" ").replace("_", "-"))))];
+        vectors(node, names, names.map((name) => {
+          const place = name.split(".").slice(1, 3).join(" ").replace("_", "-");
+          return name.endsWith(".x") ? "embedding" : name === node.name ? "norm" : place;
+        }))];
     }
     return [grid];
   }
@@ -498,6 +500,8 @@ function show(root, data, kit, otherModel, changeModel) {
   });
   const changes = whatIf(kit, { layers: config.num_layers, heads: config.num_heads, attentions,
     words: () => ({ source: base.src.map(word), written: base.written.map(word), name: word,
+      row: Math.min(state.row, base.src.length - 1),
+      step: Math.min(state.step, base.written.length - 1),
       likely: (t) => (base.has("probabilities") ? base.likely(Math.max(t, 0), LIKELY) : [])
         .map(({ id, share }) => ({ id, text: `${word(id)}, ${percent(share)}` })) }),
     changed: (list) => go({ changes: list }) });
@@ -614,6 +618,7 @@ function show(root, data, kit, otherModel, changeModel) {
     const isNew = (...parts) => parts.some((part) => part in change
       && JSON.stringify(change[part]) !== JSON.stringify(state[part]));
     const isRun = isNew("text", "changes");
+    const isAsking = isNew("mode") && change.mode === "what";
     const isStage = !stage || isNew("node", "head", "row", "step", "mode");
     if ("node" in change && !("column" in change)) state.column = undefined;
     Object.assign(state, change);
@@ -624,6 +629,7 @@ function show(root, data, kit, otherModel, changeModel) {
     two.hidden = state.mode !== "what" && !state.changes.length;
     check(modePick, modes.indexOf(state.mode));
     if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
+    if (isAsking) changes.show(state.changes);
     if (isStage) drawAll();
     else drawCell();
     const at = nodes.indexOf(state.node);

@@ -68,11 +68,11 @@ function whatIf({ make }, { layers, heads, attentions, words, changed }) {
     changed(on.map(({ kind, read }) => ({ kind, ...read() })));
   }
 
-  /* Show the words of a run, and the changes that it has. */
+  /* Show the words of a run, those that the page follows first, and the changes it has. */
   function show(changes) {
-    const { source, written } = words();
-    for (const list of [step, when]) fill(list, numbered(written));
-    fill(seen, source);
+    const { source, written, ...now } = words();
+    for (const list of [step, when]) fill(list, numbered(written), now.step);
+    fill(seen, source, now.row);
     offer();
     for (const row of rows) {
       const own = changes.find(({ kind }) => kind === row.kind);
