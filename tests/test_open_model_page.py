@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from bookkit.open_model.graph import graph
 from bookkit.open_model.open_model import open_model_control
-from bookkit.open_model.overview import boxes, overview
+from bookkit.open_model.overview import box_of, boxes, overview
 from bookkit.open_model.recording import record
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.model import TransformerConfig
@@ -133,11 +133,11 @@ def test_the_page_is_light(made):
 
 def test_every_node_has_a_box_and_every_box_has_a_node(made):
     names = [node["name"] for node in made.data["graph"]]
-    placed = [box["name"] for box in boxes(2)]
-    for name in names:
-        assert any(name == box or name.startswith(f"{box}.") for box in placed), name
-    for box in placed:
-        assert any(name == box or name.startswith(f"{box}.") for name in names), box
+    found = {box_of(name, 2) for name in names}
+    assert found == {box["name"] for box in boxes(2)}
+    links = set(re.findall(r'href="#([^"]+)"', made.html))
+    assert links == set(re.findall(r'id="(node[^"]+)"', made.html))
+    assert len(links) == len(found)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 6])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bookkit.colours import COLOURS
 from bookkit.open_model.graph import Node, graph
-from bookkit.open_model.overview import overview
+from bookkit.open_model.overview import box_of, overview
 from bookkit.open_model.recording import record
 from bookkit.widgets.control import Control, read
 from transformer_lib.decoding import greedy_decode
@@ -126,10 +126,15 @@ def packed(value: Tensor) -> dict[str, object]:
 
 
 def first_state(english: str, german: str, nodes: Sequence, layers: int) -> str:
-    """Write what is on the page where no script runs: the drawing, and every step."""
+    """Write what is on the page where no script runs: the drawing, and every step.
+
+    A box of the drawing leads to the first step in it.
+    """
+    first = {box_of(node.name, layers): node.name for node in reversed(nodes)}
+    ids = {name: f' id="node={box}"' for box, name in first.items()}
     steps = "".join(
-        f"<li><b>{escape(node.label)}</b> ({escape(node.name)}): "
-        f"{escape(node.says)}</li>"
+        f"<li{ids.get(node.name, '')}><b>{escape(node.label)}</b> "
+        f"({escape(node.name)}): {escape(node.says)}</li>"
         for node in nodes
     )
     return (

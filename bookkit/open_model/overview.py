@@ -54,6 +54,12 @@ def boxes(layers: int) -> list[dict[str, object]]:
     return placed
 
 
+def box_of(node: str, layers: int) -> str:
+    """Return the name of the box that a node is in."""
+    names = (box["name"] for box in boxes(layers))
+    return max((n for n in names if node == n or node.startswith(f"{n}.")), key=len)
+
+
 def overview(layers: int) -> str:
     """Draw the model as SVG.
 
