@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
 HTML = ROOT / "_build" / "html"
 NOTEBOOKS = sorted(BOOK.glob("*.ipynb"))
+CHAPTERS = [path for path in NOTEBOOKS if path.stem != "open_model"]
 
 
 def read_notebook(path):

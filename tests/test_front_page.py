@@ -4,10 +4,11 @@ import json
 import re
 import sys
 
+import book_files
 import pytest
 import yaml
 from axe import findings
-from book_files import BOOK, HTML, NOTEBOOKS, ROOT, read_notebook, source
+from book_files import BOOK, HTML, ROOT, read_notebook, source
 from playwright.sync_api import expect
 from test_pages import NARROW, PAGES, WIDE, built, faults_of, read, soup
 
@@ -48,7 +49,7 @@ def test_the_front_page_lists_the_chapters_part_by_part_as_the_contents_do():
 
 def test_each_chapter_in_the_list_has_its_minutes_and_the_mark_of_a_control():
     items = soup(built(FRONT)).select("#the-chapters li")
-    assert len(items) == len(NOTEBOOKS)
+    assert len(items) == len(book_files.CHAPTERS)
     for item in items:
         name = item.a["href"].partition(".")[0]
         assert item.select_one(".minutes").text == f"{minutes_of(name)} min", name
@@ -145,16 +146,17 @@ SIZES = [(WIDE, 900), (820, 1100), (NARROW, 800)]
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_first_screen_has_a_sentence_two_buttons_and_a_translation(tab, size):
+def test_the_first_screen_has_a_sentence_three_buttons_and_a_translation(tab, size):
     tab.set_viewport_size({"width": size[0], "height": size[1]})
     read(tab, built(FRONT).as_uri())
     assert tab.evaluate("scrollY") == 0
     assert tab.evaluate("document.activeElement === document.body")
-    start, other = tab.locator(".front-start a").all()
+    start, inside, other = tab.locator(".front-start a").all()
     assert start.get_attribute("href").startswith("01_text_to_tensors.html")
     german = tab.locator(".front .c-german")
     assert german.inner_text() == "Ein brauner Hund rennt über den Strand."
-    for part in (tab.locator(".front-lead > p"), start, other, german):
+    assert inside.get_attribute("href").startswith("open_model.html")
+    for part in (tab.locator(".front-lead > p"), start, inside, other, german):
         box = part.bounding_box()
         assert box["y"] + box["height"] < size[1]
     other.click()
@@ -295,9 +297,9 @@ def test_what_was_read_is_marked_and_the_front_page_goes_on_until_it_is_forgotte
     tab.get_by_role("button", name="Forget it").click()
     assert marked(tab) == []
     assert tab.get_by_text("Forgotten.").is_visible()
-    assert tab.locator(".front-start a").count() == 2
+    assert tab.locator(".front-start a").count() == 3
     read(tab, front)
-    assert tab.locator(".front-start a").count() == 2
+    assert tab.locator(".front-start a").count() == 3
     assert tab.evaluate("localStorage.getItem(PROGRESS)") is None
     context.close()
 
@@ -317,7 +319,7 @@ def test_a_browser_that_remembers_nothing_shows_the_pages_all_the_same(tab):
     read(tab, built(FRONT).as_uri())
     tab.get_by_role("button", name="Forget it").click()
     assert marked(tab) == []
-    assert tab.locator(".front-start a").count() == 2
+    assert tab.locator(".front-start a").count() == 3
     assert tab.faults == []
 
 
@@ -338,7 +340,7 @@ def test_what_others_left_in_the_memory_of_the_browser_does_no_harm(tab, kept):
     tab.evaluate("text => localStorage.setItem(PROGRESS, text)", text)
     tab.reload()
     assert marked(tab) == []
-    assert tab.locator(".front-start a").count() == 2
+    assert tab.locator(".front-start a").count() == 3
     tab.evaluate("localStorage.clear()")
     assert tab.faults == []
 

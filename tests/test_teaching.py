@@ -4,7 +4,7 @@ import re
 import shutil
 
 import pytest
-from book_files import BOOK, NOTEBOOKS, read_notebook, source
+from book_files import BOOK, CHAPTERS, read_notebook, source
 from stand_ins import Project
 
 PAGE = (BOOK / "teaching.md").read_text(encoding="utf-8")
@@ -14,7 +14,7 @@ def test_every_chapter_is_listed_with_the_minutes_that_it_names():
     minutes = {}
     for numbers, time in re.findall(r"^\| ([\dAB, ]+) \| (\d+)", PAGE, re.MULTILINE):
         minutes |= dict.fromkeys(numbers.split(", "), time)
-    for path in NOTEBOOKS:
+    for path in CHAPTERS:
         number = path.stem.partition("_")[0].lstrip("0").upper()
         text = "\n".join(source(cell) for cell in read_notebook(path)["cells"])
         assert minutes.get(number) == re.search(r"\*\*Time\*\* (\d+)", text)[1], number

@@ -8,16 +8,17 @@ from importlib.resources import files
 from bookkit.colours import style_sheet
 
 
-def read(name: str) -> str:
+def read(name: str, package: str = "bookkit.widgets") -> str:
     """Return the text of a script or a style sheet of the controls.
 
     Args:
-        name: Of the file beside this one.
+        name: Of the file.
+        package: Where it is.
 
     Returns:
         What it holds.
     """
-    return files("bookkit.widgets").joinpath(name).read_text(encoding="utf-8")
+    return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 # On the book's pages and in JupyterLab.
@@ -41,6 +42,10 @@ class Control:
         data: What the script starts from: anything that JSON can hold.
         words: The first state as plain text: shown where no script runs.
         scripts: Further JavaScript that the script uses.
+        html: The first state as HTML, in place of the words; the script's ``draw`` gets
+            its elements.
+        package: Where the script is.
+        style: A further style sheet.
     """
 
     name: str
@@ -48,19 +53,28 @@ class Control:
     data: object
     words: str
     scripts: tuple[str, ...] = ()
+    html: str = ""
+    package: str = "bookkit.widgets"
+    style: str = ""
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.words}"
 
     def _repr_html_(self) -> str:
         data = json.dumps(self.data, allow_nan=False).translate(FOR_JSON_IN_HTML)
-        parts = KIT, *self.scripts, read(self.name + ".js"), "start(draw);"
+        parts = (
+            KIT,
+            *self.scripts,
+            read(self.name + ".js", self.package),
+            "start(draw);",
+        )
         script = "\n".join(parts)
+        first = self.html or f"<pre>{escape(self.words)}</pre>"
         return (
             f'<section class="control tex2jax_ignore" data-control="{self.name}" '
-            f'aria-label="{escape(self.title)}"><style>{STYLE}</style>'
+            f'aria-label="{escape(self.title)}"><style>{STYLE}{self.style}</style>'
             f'<p class="c-title">{escape(self.title)}</p>'
-            f'<div class="c-body"><pre>{escape(self.words)}</pre></div>'
+            f'<div class="c-body">{first}</div>'
             f'<p class="c-print">Shown as it starts. On the page it can be moved.</p>'
             f'<script type="application/json">{data}</script>'
             f"<script>(() => {{\n{script}\n}})();</script></section>"

@@ -137,16 +137,69 @@ function grid(caption, rows, columns, values, { show, colour }) {
     "aria-label": caption }, make("table", {}, make("caption", {}, caption), head, body));
 }
 
+const WEIGHTS = "_static/made/translator.js";
+
+/* Where the weights of the captions' model may lie: above the pages, or among the files
+   that Jupyter serves. */
+function places() {
+  const jupyter = document.getElementById("jupyter-config-data");
+  const base = jupyter && JSON.parse(jupyter.textContent).baseUrl;
+  const folders = jupyter ? [`${base}files/`, `${base}files/book/`]
+    : [document.documentElement.dataset.content_root ?? "../"];
+  return folders.map((folder) => new URL(folder + WEIGHTS, document.baseURI).href);
+}
+
+/* A script, since a page that was opened as a file may load nothing else. */
+function loadScript(address) {
+  return new Promise((loaded) => {
+    const script = make("script", { src: address, error: () => loaded(),
+      load: () => loaded(script.translator) });
+    document.head.append(script);
+  });
+}
+
+async function loadWeights() {
+  for (const address of places()) {
+    const packed = await loadScript(address);
+    if (packed) return packed;
+  }
+  throw new Error(`The weights are not here: ${places().join(" and ")} cannot be read. `
+    + "The file is made with the book, by “make book”, or in its folder by “python -m "
+    + `transformer_lib.javascript models/multi30k-en-de book/${WEIGHTS}”.`);
+}
+
+/* Which words of two texts belong to their longest common part, in order. */
+function common(before, after) {
+  const length = Array.from({ length: before.length + 1 }, () =>
+    new Array(after.length + 1).fill(0));
+  for (let i = before.length - 1; i >= 0; i--) {
+    for (let j = after.length - 1; j >= 0; j--) {
+      length[i][j] = before[i] === after[j] ? 1 + length[i + 1][j + 1]
+        : Math.max(length[i + 1][j], length[i][j + 1]);
+    }
+  }
+  const kept = [new Set(), new Set()];
+  for (let i = 0, j = 0; i < before.length && j < after.length;) {
+    if (before[i] === after[j]) {
+      kept[0].add(i++);
+      kept[1].add(j++);
+    } else if (length[i + 1][j] >= length[i][j + 1]) i++;
+    else j++;
+  }
+  return kept;
+}
+
 const kit = { make, slider, choice, tick, line, button, pick, grid, paint, weightColour,
   signedColour };
 
 /* Draw the control that this script stands in. `draw` gets the place to draw in, the
-   data, and the kit. */
+   data, the kit, and what stood there before. */
 function start(draw) {
   const section = document.currentScript.closest(".control");
   const body = section.querySelector(".c-body");
   const data = JSON.parse(section.querySelector("script").textContent);
+  const first = [...body.children];
   body.replaceChildren();
   section.classList.add("c-live");
-  draw(body, data, kit);
+  draw(body, data, kit, first);
 }

@@ -5,27 +5,6 @@ const LEVELS = 2; /* sentences of the game */
 const percent = (share) => (share < 0.001 ? "< 0.1 %"
   : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
 
-/* Which words of two texts belong to their longest common part, in order. */
-function common(before, after) {
-  const length = Array.from({ length: before.length + 1 }, () =>
-    new Array(after.length + 1).fill(0));
-  for (let i = before.length - 1; i >= 0; i--) {
-    for (let j = after.length - 1; j >= 0; j--) {
-      length[i][j] = before[i] === after[j] ? 1 + length[i + 1][j + 1]
-        : Math.max(length[i + 1][j], length[i][j + 1]);
-    }
-  }
-  const kept = [new Set(), new Set()];
-  for (let i = 0, j = 0; i < before.length && j < after.length;) {
-    if (before[i] === after[j]) {
-      kept[0].add(i++);
-      kept[1].add(j++);
-    } else if (length[i + 1][j] >= length[i][j + 1]) i++;
-    else j++;
-  }
-  return kept;
-}
-
 /* A map as a picture: a path for each shade, from rows of digits. */
 function picture(make, rows) {
   const paths = {};

@@ -1,39 +1,10 @@
 /* The book's translator: weights loaded when asked for, everything computed here. */
-const FILE = "_static/made/translator.js";
 const SEARCHES = [["greedy search", 1], ["a beam of 5", 5]];
 const MOST = 120; /* tokens of a sentence: more would take many seconds */
 const OTHERS = 2; /* hypotheses that are shown beside the best, at most */
 const PATIENCE = 300; /* milliseconds, before there is something to stop */
 const SEEN = 0.05; /* a smaller weight gets no line */
 const UNSURE = 1 / 3; /* of 1,014 captions that it had not seen, 22 are below */
-
-/* Where the file may lie: above the pages, or among the files that Jupyter serves. */
-function places() {
-  const jupyter = document.getElementById("jupyter-config-data");
-  const base = jupyter && JSON.parse(jupyter.textContent).baseUrl;
-  const folders = jupyter ? [`${base}files/`, `${base}files/book/`]
-    : [document.documentElement.dataset.content_root ?? "../"];
-  return folders.map((folder) => new URL(folder + FILE, document.baseURI).href);
-}
-
-/* A script, since a page that was opened as a file may load nothing else. */
-function loadScript(address, make) {
-  return new Promise((loaded) => {
-    const script = make("script", { src: address, error: () => loaded(),
-      load: () => loaded(script.translator) });
-    document.head.append(script);
-  });
-}
-
-async function loadWeights(make) {
-  for (const address of places()) {
-    const packed = await loadScript(address, make);
-    if (packed) return packed;
-  }
-  throw new Error(`The weights are not here: ${places().join(" and ")} cannot be read. `
-    + "The file is made with the book, by “make book”, or in its folder by “python -m "
-    + `transformer_lib.javascript models/multi30k-en-de book/${FILE}”.`);
-}
 
 /* The model, in a thread of its own. It answers one sentence at a time, and is thrown
    away where its answer is no longer wanted. */
@@ -143,7 +114,7 @@ function draw(root, { examples, worker, megabytes, first }, kit) {
     try {
       says.replaceChildren(`Loading the weights, ${megabytes} MB … `,
         make("progress", { "aria-label": "Loading" }));
-      const packed = await (loading ??= loadWeights(make));
+      const packed = await (loading ??= loadWeights());
       if (job !== mine) return;
       says.textContent = "Translating …";
       background ??= new Background(worker, packed);

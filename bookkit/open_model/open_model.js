@@ -1,0 +1,696 @@
+/* One sentence through the whole model: a drawing, the tensor of one step, and its sums. */
+const SHARE = 0.75; /* of a row's weight gets lines */
+const PAUSE = 1600; /* milliseconds between two steps of Play */
+const PRODUCTS = 5; /* of a sum are shown */
+const LIKELY = 5; /* words with a bar */
+const KEPT = 8; /* sentences, whose numbers need not be computed again */
+const WORDS_SHOWN = 2000; /* a larger vocabulary fits no screen */
+const SPECIAL = { "<pad>": "PAD", "<s>": "BOS", "</s>": "EOS" };
+const MODES = { tour: "Guided tour", explore: "Explore", what: "What if?" };
+
+const isLab = document.getElementById("jupyter-config-data") !== null;
+
+const wordOf = (piece) => SPECIAL[piece] ?? piece.replace(/^▁(?=.)/, "");
+const percent = (share) => (share < 0.001 ? "< 0.1 %"
+  : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
+
+/* One stop of the Tab key for many: arrow keys move between them. */
+function roving(group, items) {
+  group.addEventListener("keydown", (event) => {
+    const all = items(), at = all.indexOf(event.target);
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, ArrowDown: at - 1, ArrowUp: at + 1,
+      Home: 0, End: all.length - 1 }[event.key];
+    if (at < 0 || !all[to] || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    all[to].focus();
+  });
+}
+
+const rove = (items, current) => items.forEach((item, i) =>
+  item.setAttribute("tabindex", i === current ? 0 : -1));
+
+/* Choose one of kit.pick's radio buttons. */
+const check = (picked, chosen) => picked.querySelectorAll("input").forEach((box, i) => {
+  box.checked = i === chosen;
+});
+
+/* Floats of 16 bits, as the recording holds them. */
+function halves(base64) {
+  const text = atob(base64), numbers = new Float32Array(text.length / 2);
+  for (let i = 0; i < numbers.length; i++) {
+    const bits = text.charCodeAt(2 * i) + 256 * text.charCodeAt(2 * i + 1);
+    const [sign, exponent, part] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+    numbers[i] = sign * (exponent === 31 ? (part ? NaN : Infinity)
+      : exponent ? 2 ** (exponent - 15) * (1 + part / 1024) : 2 ** -14 * (part / 1024));
+  }
+  return numbers;
+}
+
+/* One translation, and the tensor of each node. */
+class Run {
+  constructor(held, written) {
+    Object.assign(this, { held, written });
+    this.src = [...this.tensor("src.ids").data];
+    this.tgt = [...this.tensor("tgt.ids").data];
+  }
+
+  has(...names) {
+    return names.every((name) => name in this.held);
+  }
+
+  tensor(name) {
+    const held = this.held[name];
+    if (typeof held.data === "string") held.data = halves(held.data);
+    return held;
+  }
+
+  row(name, r) {
+    const { data, shape } = this.tensor(name);
+    return data.subarray(r * shape.at(-1), (r + 1) * shape.at(-1));
+  }
+
+  /* The likeliest words after a step, with their probabilities. */
+  likely(step, count) {
+    const shares = this.row("probabilities", step);
+    return topk(shares, count).map((id) => ({ id, share: shares[id] }));
+  }
+}
+
+/* The page begins with the small model; the captions' model comes on demand. */
+function draw(root, data, kit, [first]) {
+  const small = { ...data, map: first.querySelector(".o-map") };
+  let leave;
+
+  function showSmall() {
+    leave?.();
+    leave = show(root, small, kit, "Load the captions’ model, 2.1 MB", load);
+  }
+
+  async function load(say) {
+    try {
+      say("Loading 2.1 MB …");
+      const large = { ...data, ...data.larger, packed: await loadWeights(), tour: [] };
+      large.map = new DOMParser().parseFromString(large.map, "text/html").querySelector("svg");
+      large.engine = new Engine(large);
+      say("Computing …");
+      const whole = await large.engine.ask({ text: large.sentences[0], changes: [] });
+      Object.assign(large, { recording: whole.held, written: whole.written });
+      leave();
+      leave = show(root, large, kit, "Back to the small model", showSmall);
+    } catch (error) {
+      say(error.message);
+    }
+  }
+
+  showSmall();
+}
+
+/* Draw the page of a model; the answer takes it away. */
+function show(root, data, kit, otherModel, changeModel) {
+  const { make, button, pick, line } = kit;
+  const { graph, config, tour } = data;
+  const tokenizer = new Tokenizer(data.packed.tokenizer);
+  const nodes = graph.map(({ name }) => name);
+  const byName = new Map(graph.map((node) => [node.name, node]));
+  const attentions = nodes.filter((name) => name.endsWith(".attended"))
+    .map((name) => name.replace(/\.attended$/, ""))
+    .map((node) => ({ node, label: node.replace(/\.(\d+)\./, " $1 ").replace("_", "-") }));
+  const model = { nodes, layers: config.num_layers, heads: config.num_heads,
+    words: config.tgt_vocab_size, tour: tour.map(({ id }) => id) };
+  const recorded = new Run(data.recording, data.written);
+  const state = { mode: "tour", tour: 0, text: undefined, node: nodes[0], row: 1, step: 0,
+    head: 0, column: undefined, changes: [] };
+  let base = recorded, changed = null, isChanged = false, run = recorded;
+  let stage, playing, unpacked;
+
+  const word = (id) => wordOf(tokenizer.pieces([id])[0]);
+  const wordsOf = (side) => (side === "source" ? run.src : run.tgt).map(word);
+  const weights = () => (unpacked ??= new Weights(data.packed));
+  const spoken = make("output", { class: "o-spoken" });
+  const status = make("p", { class: "o-status", role: "status" });
+
+  /* -- The two sentences -- */
+  const source = make("div", { class: "o-words o-source", role: "group",
+    "aria-label": "English tokens: choose one to follow" });
+  const target = make("div", { class: "o-words o-target", role: "group",
+    "aria-label": "German tokens: choose a decoding step" });
+
+  roving(source, () => [...source.children]);
+  roving(target, () => [...target.children]);
+
+  function drawWords() {
+    const chips = (ids, part, lang) => ids.map((id, i) => make("button", { type: "button",
+      lang, click: () => go({ [part]: i }) }, make("bdi", {}, word(id))));
+    source.replaceChildren(...chips(run.src, "row"));
+    target.replaceChildren(...chips(run.written, "step", "de"));
+  }
+
+  function markWords() {
+    [...source.children].forEach((chip, i) => chip.setAttribute("aria-pressed", i === state.row));
+    [...target.children].forEach((chip, t) => {
+      chip.setAttribute("aria-pressed", t === state.step);
+      chip.classList.toggle("o-later", t > state.step);
+    });
+    rove([...source.children], state.row);
+    rove([...target.children], state.step);
+  }
+
+  /* -- The drawing -- */
+  const { map } = data;
+  const links = [...map.querySelectorAll("a")];
+  roving(map, () => links);
+  const boxOf = (name) => links.map((link) => link.dataset.box)
+    .filter((box) => name === box || name.startsWith(`${box}.`))
+    .reduce((a, b) => (b.length > a.length ? b : a), "");
+  map.onclick = (event) => {
+    const link = event.target.closest("a");
+    if (!link) return;
+    event.preventDefault();
+    leaveTour();
+    go({ node: nodes.find((name) => boxOf(name) === link.dataset.box) ?? state.node });
+    if (fold.dataset.wide === "true") return;
+    fold.open = false; /* on a phone the drawing is in the way */
+    title.scrollIntoView({ block: "center" });
+  };
+  const fold = make("details", { class: "o-fold" }, make("summary", {}, "The drawing"), map);
+
+  function placeOf(name) {
+    const [half, layer, part] = name.split(".");
+    if (/^\d+$/.test(layer)) {
+      return `${half[0].toUpperCase()}${half.slice(1)}, layer ${layer}, ${part.replace("_", "-")}`;
+    }
+    return { src: "Before the encoder", tgt: "Before the decoder",
+      memory: "After the encoder" }[half] ?? "After the decoder";
+  }
+
+  const nameOf = (name) => `${byName.get(name).label} (${placeOf(name).toLowerCase()})`;
+
+  /* -- The stage: the tensor of the node -- */
+  const title = make("h3"), where = make("p", { class: "o-where" });
+  const what = make("p", { class: "o-what" }), headPick = make("div", { class: "o-head" });
+  const view = make("div", { class: "o-view" }), card = make("div", { class: "o-card" });
+  const hint = make("p", { class: "o-caption" });
+
+  const sideOf = (node) => (node.sides[0] === "source" ? "row" : "step");
+  const isMap = (node) => node.axes.at(-1) === "key";
+  const isWords = (node) => node.axes.at(-1) === "word";
+  const isWeights = (node) => isMap(node) && node.how === "softmax";
+  const stepNow = () => Math.min(state.step, run.written.length - 1);
+  const rowOf = (node) => (node.sides[0] === "target" ? stepNow()
+    : Math.min(state.row, run.src.length - 1));
+  const until = (node) => (node.sides[0] === "target" ? stepNow() + 1 : Infinity);
+
+  /* The rows of a node; of one head, if it has heads. */
+  function slice(name) {
+    const { shape, data: values } = run.tensor(name);
+    const [rows, columns] = shape.length === 1 ? [shape[0], 1] : shape.slice(-2);
+    const from = shape.length === 3 ? state.head * rows * columns : 0;
+    return { rows, columns, at: (r, c) => values[from + r * columns + c] };
+  }
+
+  function largestOf(...names) {
+    let most = 0;
+    for (const name of names) {
+      for (const value of run.tensor(name).data) {
+        if (!isHidden(value)) most = Math.max(most, Math.abs(value));
+      }
+    }
+    return most || 1;
+  }
+
+  const signed = (most) => (value) => (isHidden(value) ? data.hidden : signedColour(value, most));
+  const chose = (node) => (r, c) => go({ [sideOf(node)]: r, column: c });
+
+  function columnOf(node) {
+    const { columns, at } = slice(node.name), r = rowOf(node);
+    if (state.column < columns) return state.column;
+    const size = isWords(node) || isMap(node) ? (c) => at(r, c) : (c) => Math.abs(at(r, c));
+    let best = 0;
+    for (let c = 1; c < columns; c++) if (size(c) > size(best)) best = c;
+    return best;
+  }
+
+  function tensorGrid(node) {
+    const { columns, at } = slice(node.name);
+    const colour = isWeights(node) ? weightColour : signed(largestOf(node.name));
+    const rows = wordsOf(node.sides[0]);
+    return cells(kit, { label: `${node.label}: ${rows.length} rows, ${columns} columns`,
+      rows, columns: isMap(node) ? wordsOf(node.sides[1]) : columns, numbers: columns <= 16,
+      room: isWeights(node) ? 30 : undefined, value: at, colour: (r, c) => colour(at(r, c)),
+      moved: chose(node) });
+  }
+
+  function lines(node) {
+    const { rows, columns, at } = slice(node.name);
+    const [queries, keys] = node.sides.map(wordsOf);
+    return looks(kit, { queries, keys, share: SHARE,
+      weights: Array.from({ length: rows }, (_, r) =>
+        Array.from({ length: columns }, (_, c) => at(r, c))),
+      chose: (r) => go({ [sideOf(node)]: r }) });
+  }
+
+  /* Several vectors of one position below one another. */
+  function vectors(node, names, labels) {
+    const r = rowOf(node), tensors = names.map((name) => slice(name));
+    const colour = signed(largestOf(...names));
+    const grid = cells(kit, { label: labels.join(", "), rows: labels, ticks: false, high: 24,
+      columns: tensors[0].columns, value: (i, c) => tensors[i].at(r, c),
+      colour: (i, c) => colour(tensors[i].at(r, c)),
+      moved: (_, c) => go({ column: c }) });
+    return { ...grid, select: (_, c) => grid.select(names.indexOf(node.name), c) };
+  }
+
+  /* The residual stream of one position, from its embedding to this node. */
+  function streamOf(node) {
+    const names = [];
+    for (let name = node.name; name && run.has(name); [name] = byName.get(name).of) {
+      const { how } = byName.get(name);
+      if (how !== "add" && name !== node.name) break;
+      names.unshift(name);
+      if (name.endsWith(".x")) break;
+    }
+    return names;
+  }
+
+  function wordBars(node) {
+    const { columns, at } = slice(node.name), r = stepNow();
+    const isShare = node.name === "probabilities";
+    const row = Array.from({ length: columns }, (_, c) => at(r, c));
+    const best = topk(row, LIKELY), most = isShare ? 1 : Math.max(1, row[best[0]]);
+    return make("table", { class: "c-bars o-bars" }, make("caption", {},
+      isShare ? "The likeliest next words" : "The words with the highest scores"),
+    best.map((id) => {
+      const bar = make("i");
+      bar.style.width = `${100 * Math.max(row[id], 0) / most}%`;
+      return make("tr", {}, make("th", { scope: "row", lang: "de" },
+        button(word(id), () => go({ column: id }))),
+        make("td", {}, isShare ? percent(row[id]) : short(row[id], 1)),
+        make("td", {}, make("div", { class: "c-track" }, bar)));
+    }));
+  }
+
+  function wordGrid(node) {
+    const { columns, at } = slice(node.name), r = stepNow();
+    const colour = signed(largestOf(node.name));
+    const grid = cells(kit, { label: `All ${columns} words of the vocabulary`, ticks: false,
+      rows: ["all words"], columns, value: (_, c) => at(r, c),
+      colour: (_, c) => colour(at(r, c)), moved: (_, c) => go({ column: c }) });
+    return { ...grid, select: (_, c) => grid.select(0, c) };
+  }
+
+  const said = (text) => ({ select() {}, element: make("p", { class: "o-caption" }, text) });
+
+  function partsOf(node) {
+    if (node.axes.length === 1) {
+      const ids = run.tensor(node.name).data;
+      return [{ select() {}, element: make("div", { class: `o-ids o-${node.sides[0]}` },
+        [...ids].map((id, i) => make("span", { class: i < until(node) ? null : "o-later" },
+          make("bdi", {}, word(id)), make("small", {}, String(id))))) }];
+    }
+    if (isWords(node)) {
+      const bars = { select() {}, element: wordBars(node) };
+      const hasGrid = node.name === "logits" && config.tgt_vocab_size <= WORDS_SHOWN;
+      return hasGrid ? [bars, wordGrid(node)] : [bars];
+    }
+    if (isWeights(node)) return [lines(node), tensorGrid(node)];
+    const grid = tensorGrid(node);
+    const token = wordsOf(node.sides[0])[rowOf(node)];
+    if (node.how === "add") {
+      return [grid, said(`For ${token}:`), vectors(node, [...node.of, node.name],
+        node.name.endsWith(".x") ? ["what it is", "+ where", "= sum"]
+          : ["before", "+ found", "= after"])];
+    }
+    if (node.name === "memory" || node.name === "decoder.output") {
+      const names = streamOf(node);
+      return [grid, said(`The residual stream of ${token}, from its embedding to the norm:`),
+        vectors(node, names, names.map((name) => {
+          const place = name.split(".").slice(1, 3).join(" ").replace("_", "-");
+          return name.endsWith(".x") ? "embedding" : name === node.name ? "norm" : place;
+        }))];
+    }
+    return [grid];
+  }
+
+  function drawStage() {
+    const node = byName.get(state.node);
+    const isNew = stage?.name !== state.node;
+    stage?.parts.forEach((part) => part.close?.());
+    if (isNew) {
+      [title.textContent, what.textContent] = [node.label, node.says];
+      headPick.replaceChildren(...(node.axes[0] === "head" ? [pick("Head",
+        Array.from({ length: config.num_heads }, (_, h) => `head ${h}`), state.head,
+        (h) => go({ head: h }))] : []));
+    }
+    const boards = () => [...view.querySelectorAll(".o-board")];
+    const focused = boards().indexOf(document.activeElement);
+    const parts = run.has(node.name) ? partsOf(node) : [said("Computing …")];
+    view.replaceChildren(...parts.map(({ element }) => element));
+    view.className = `o-view${isWeights(node) ? " o-both" : ""}`;
+    stage = { name: node.name, parts };
+    boards()[focused]?.focus({ preventScroll: true });
+    rove(links, links.findIndex((link) => link.dataset.box === boxOf(node.name)));
+    links.forEach((link) => {
+      if (link.dataset.box === boxOf(node.name)) link.setAttribute("aria-current", "step");
+      else link.removeAttribute("aria-current");
+    });
+    check(headPick, state.head);
+  }
+
+  /* -- The sum of a cell -- */
+  function drawCell() {
+    const node = byName.get(state.node), r = rowOf(node);
+    card.hidden = state.column === undefined || !run.has(node.name, ...node.of);
+    hint.hidden = !card.hidden || node.axes.length === 1;
+    hint.textContent = isWords(node) ? "Choose a word to see how its number was computed."
+      : (isWeights(node) ? "The darker a cell, the larger its share. "
+        : "Red is above zero, blue below. ") + "Choose a cell to see how it was computed.";
+    if (!run.has(node.name)) return;
+    const c = node.axes.length === 1 ? r : columnOf(node);
+    stage.parts.forEach((part) => part.select(r, c, until(node)));
+    where.textContent = placeOf(node.name) + (node.sides[0] === "target"
+      ? ` · reads ${wordsOf("target")[r]}, writes ${word(run.written[r])}` : "");
+    if (card.hidden) return;
+    const { at } = slice(node.name), value = node.axes.length === 1 ? at(r, 0) : at(r, c);
+    const keys = node.sides.map(wordsOf);
+    const own = isMap(node) ? ` → ${keys[1][c]}`
+      : `, ${isWords(node) ? word(c) : `feature ${c}`}`;
+    const name = keys[0][r] + (node.axes.length === 1 ? "" : own)
+      + (node.axes[0] === "head" ? `, head ${state.head}` : "");
+    const sum = sumOf(node, [state.head, r, c], { read: (at) => run.tensor(at), weights, config,
+      wordsOf: (i) => keys[i], labelOf: (at) => byName.get(at).label,
+      keysOf: (at) => wordsOf(byName.get(at).sides[0]) });
+    const isSet = run === changed && node.how !== "given" && node.how !== "mask"
+      && Math.abs(totalOf(sum) - value) > 0.01 * (1 + Math.abs(value));
+    card.replaceChildren(
+      make("p", { class: "o-value" }, make("bdi", {}, name), " ",
+        make("b", {}, node.name === "probabilities" ? percent(value) : short(value)),
+        nudge("Previous cell", "‹", c - 1), nudge("Next cell", "›", c + 1)),
+      make("p", {}, isSet ? "The change has set this number. Its rule would give another:"
+        : sum.words), table(sum), onward(node));
+    spoken.textContent = `${name}: ${short(value)}. ${sum.words}`;
+  }
+
+  /* To the cell beside it: for fingers, which are wider than a cell. */
+  function nudge(label, text, column) {
+    const { columns } = slice(state.node);
+    return make("button", { type: "button", class: "o-nudge", "aria-label": label,
+      disabled: column < 0 || column >= columns, click: () => {
+        go({ column });
+        card.querySelector(`[aria-label="${label}"]`).focus({ preventScroll: true });
+      } }, text);
+  }
+
+  /* What the rule gives. */
+  function totalOf({ terms = [], parts = [], divide = 1, steps = [] }) {
+    if (steps.length) return steps.at(-1)[1];
+    const products = terms.reduce((sum, [, a, b]) => sum + a * b, 0);
+    return parts.reduce((sum, [, value]) => sum + value, products) / divide;
+  }
+
+  function table({ terms = [], parts = [], divide, steps = [] }) {
+    const entry = (label, text, value, isSum) => make("tr", { class: isSum ? "o-sum" : null },
+      make("th", { scope: "row" }, make("bdi", {}, label)), make("td", {}, text),
+      make("td", {}, short(value)));
+    const rows = steps.map(([label, value]) => entry(label, "", value));
+    const order = terms.map(([label, a, b]) => [label, a, b, a * b])
+      .sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
+    const most = order.slice(0, PRODUCTS), rest = order.slice(PRODUCTS);
+    for (const [label, a, b, product] of most) {
+      rows.push(entry(label, `${short(a)} × ${short(b)}`, product));
+    }
+    const add = (list, i) => list.reduce((sum, each) => sum + each[i], 0);
+    if (rest.length) {
+      rows.push(entry(`${rest.length} smaller product${rest.length > 1 ? "s" : ""}`, "",
+        add(rest, 3)));
+    }
+    for (const [label, value] of parts) rows.push(entry(label, "", value));
+    const total = totalOf({ terms, parts });
+    if (rows.length > 1 && !steps.length) rows.push(entry("sum", "", total, true));
+    if (divide) rows.push(entry(`divided by ${short(divide, 0)}`, "", total / divide, true));
+    return make("table", { class: "o-products" }, rows);
+  }
+
+  function onward(node) {
+    const to = (name) => button(nameOf(name), () => go({ node: name, column: undefined }));
+    const uses = graph.filter(({ of }) => of.includes(node.name)).map(({ name }) => name);
+    const chapter = `chapter ${Number(node.chapter.slice(0, 2))}`;
+    const row = (label, names) => (names.length ? [make("dt", {}, label),
+      make("dd", {}, names.map(to))] : []);
+    return make("dl", { class: "o-onward" }, ...row("made from", node.of),
+      ...row("goes to", uses), make("dt", {}, "code"),
+      make("dd", {}, make("code", {}, node.line.split("  # ")[0]), " ",
+        isLab ? chapter : make("a", { href: `${node.chapter}.html` }, chapter)));
+  }
+
+  /* -- Exploring: steps, and a sentence of one's own -- */
+  const scrub = make("input", { type: "range", min: 0, max: nodes.length - 1, step: 1,
+    "aria-label": "Step of the pass", input: () => go({ node: nodes[scrub.valueAsNumber] }) });
+  const count = make("span", { class: "o-name o-count" });
+
+  function move(by) {
+    const to = nodes.indexOf(state.node) + by;
+    if (to in nodes) go({ node: nodes[to] });
+    else if (by > 0 && state.step + 1 < run.written.length) {
+      go({ step: state.step + 1, node: "tgt.ids" });
+    } else halt();
+  }
+
+  function halt() {
+    clearInterval(playing);
+    playing = undefined;
+    play.textContent = "Play";
+  }
+
+  const play = button("Play", () => {
+    if (playing) {
+      halt();
+      return;
+    }
+    playing = setInterval(() => move(1), PAUSE);
+    play.textContent = "Pause";
+  });
+  const step = (by) => () => {
+    halt();
+    move(by);
+  };
+  const typed = line("English", data.sentences[0], () => {});
+  const input = typed.querySelector("input");
+  input.addEventListener("keydown", ({ key, isComposing }) => {
+    if (key === "Enter" && !isComposing) send(input.value);
+  });
+  const send = (text) => {
+    input.value = text;
+    go({ text, changes: [], step: 0, column: undefined });
+  };
+  const exploring = make("div", { class: "o-explore" },
+    make("div", { class: "o-own c-inputs" }, typed,
+      button("Translate", () => send(input.value)),
+      make("div", { class: "o-examples" }, data.sentences.map((text) =>
+        button(text, () => send(text)))),
+      make("div", { class: "o-examples" },
+        button(otherModel, () => changeModel((text) => { status.textContent = text; })))),
+    make("div", { class: "o-scrub c-inputs" }, button("Back", step(-1)), play,
+      button("Next", step(1)), scrub, count));
+
+  /* -- What if? -- */
+  const before = make("p", { lang: "de" }), after = make("p", { lang: "de" });
+  const sides = pick("The run on the stage", ["as trained", "with the change"], 0, (i) => {
+    isChanged = i === 1;
+    settle();
+  });
+  const changes = whatIf(kit, { layers: config.num_layers, heads: config.num_heads, attentions,
+    words: () => ({ source: base.src.map(word), written: base.written.map(word), name: word,
+      row: Math.min(state.row, base.src.length - 1),
+      step: Math.min(state.step, base.written.length - 1),
+      likely: (t) => (base.has("probabilities") ? base.likely(Math.max(t, 0), LIKELY) : [])
+        .map(({ id, share }) => ({ id, text: `${word(id)}, ${percent(share)}` })) }),
+    changed: (list) => go({ changes: list }) });
+  const two = make("div", { class: "o-runs" },
+    make("div", { class: "o-two" }, make("span", { class: "o-name" }, "as trained"), before,
+      make("span", { class: "o-name" }, "changed"), after),
+    make("div", { class: "c-row c-inputs" },
+      make("span", { class: "o-name" }, "Shown below:"), sides));
+  sides.classList.add("o-sides");
+  const asking = make("div", { class: "o-what-if" },
+    make("p", { class: "o-lead" }, "Switch on a change. The model writes the sentence again, and "
+      + "the words that differ are marked."), changes.element);
+
+  function drawTwo() {
+    const texts = [base, changed ?? base].map(({ written }) => written.map(word));
+    const kept = common(...texts);
+    [[before, "s"], [after, "mark"]].forEach(([text, tag], side) => {
+      text.replaceChildren(...texts[side].flatMap((part, i) =>
+        [kept[side].has(i) ? part : make(tag, {}, part), " "]));
+    });
+  }
+
+  /* -- The tour -- */
+  const guide = tourPanel(kit, tour, visit);
+
+  function visit(i) {
+    const { state: own } = tour[i];
+    state.tour = i;
+    go({ text: undefined, column: undefined, changes: [], row: 1, step: 0, head: 0, ...own,
+      mode: "tour" });
+    if (!fold.open) panels.tour.scrollIntoView({ block: "start" }); /* on a phone */
+    spoken.textContent = `${tour[i].title}. ${tour[i].text}`;
+    if (document.activeElement === document.body) guide.title.focus({ preventScroll: true });
+  }
+
+  const leaveTour = () => {
+    if (state.mode === "tour") go({ mode: "explore" });
+  };
+  const modes = Object.keys(MODES).filter((mode) => mode !== "tour" || tour.length);
+  const modePick = pick("Mode", modes.map((mode) => MODES[mode]), 0, (i) => {
+    halt();
+    if (modes[i] === "tour") visit(state.tour);
+    else go({ mode: modes[i] });
+  });
+  modePick.classList.add("o-modes");
+  const panels = { tour: guide.head, explore: exploring, what: asking };
+
+  /* -- From state to page -- */
+  const computed = new Map(); /* text -> its run without changes */
+  const engine = data.engine ?? new Engine(data);
+  if (recorded.has(...nodes)) computed.set(data.sentences[0], recorded);
+
+  /* The runs that the state asks for; the newest question wins. */
+  async function compute() {
+    const { text = data.sentences[0], changes: list } = state, mine = compute.newest = {};
+    const isAsked = text !== data.sentences[0] || list.length;
+    try {
+      status.textContent = isAsked && (list.length || !computed.has(text)) ? "Computing …" : "";
+      if (!computed.has(text)) {
+        const whole = await engine.ask({ text, changes: [] }, isAsked ? drawToken : undefined);
+        if (compute.newest !== mine) return;
+        computed.set(text, whole);
+        if (computed.size > KEPT) computed.delete(computed.keys().next().value);
+      }
+      const other = list.length ? await engine.ask({ text, changes: list }) : null;
+      if (compute.newest !== mine) return;
+      [base, compute.text] = [computed.get(text), state.text];
+      changed = other;
+      isChanged = Boolean(changed);
+      status.textContent = "";
+    } catch (error) {
+      if (compute.newest !== mine) return;
+      status.textContent = error.message;
+      state.text = compute.text; /* the last one that could be read */
+      root.parentElement.dataset.ready = true;
+      drawWords();
+      markWords();
+      return;
+    }
+    changes.show(list);
+    settle();
+    root.parentElement.dataset.ready = true;
+    if (changed) {
+      const isSame = base.written.join() === changed.written.join();
+      if (isSame) status.textContent = "The translation stays the same.";
+      else spoken.textContent = `It now writes: ${changed.written.map(word).join(" ")}.`;
+    }
+  }
+
+  function drawToken({ step, id }) {
+    if (step === 0) target.replaceChildren();
+    target.append(make("span", { lang: "de" }, make("bdi", {}, word(id))));
+  }
+
+  /* Show the run that is chosen. */
+  function settle() {
+    run = isChanged && changed ? changed : base;
+    check(sides, Number(run === changed));
+    sides.querySelectorAll("input").forEach((box) => { box.disabled = !changed; });
+    state.row = Math.min(state.row, run.src.length - 1);
+    state.step = Math.min(state.step, run.written.length - 1);
+    drawTwo();
+    drawWords();
+    drawAll();
+  }
+
+  function drawAll() {
+    markWords();
+    drawStage();
+    drawCell();
+  }
+
+  function go(change, isLoading = false) {
+    const isNew = (...parts) => parts.some((part) => part in change
+      && JSON.stringify(change[part]) !== JSON.stringify(state[part]));
+    const isRun = isNew("text", "changes");
+    const isAsking = isNew("mode") && change.mode === "what";
+    const isStage = !stage || isNew("node", "head", "row", "step", "mode");
+    if ("node" in change && !("column" in change)) state.column = undefined;
+    Object.assign(state, change);
+    root.dataset.mode = state.mode;
+    for (const [mode, panel] of Object.entries(panels)) panel.hidden = mode !== state.mode;
+    guide.ask.hidden = guide.steps.hidden = state.mode !== "tour";
+    what.hidden = state.mode === "tour";
+    two.hidden = state.mode !== "what" && !state.changes.length;
+    check(modePick, modes.indexOf(state.mode));
+    if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
+    if (isAsking) changes.show(state.changes);
+    if (isStage) drawAll();
+    else drawCell();
+    const at = nodes.indexOf(state.node);
+    scrub.value = at;
+    scrub.setAttribute("aria-valuetext", nameOf(state.node));
+    count.textContent = `${at + 1} of ${nodes.length}`;
+    if ("node" in change) {
+      spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
+    }
+    if (isRun) compute();
+    if (!isLoading) keep();
+  }
+
+  /* Keep the state in the address, where the page may. */
+  function keep() {
+    if (!tour.length || isLab) return; /* an address speaks of the small model */
+    const { mode, tour: i, ...own } = state;
+    try {
+      history.replaceState(history.state, "",
+        writeAddress({ ...own, tour: mode === "tour" ? model.tour[i] : undefined }));
+    } catch { /* a page without an address of its own */ }
+  }
+
+  function follow() {
+    const said = readAddress(location.hash, model);
+    if (!said) return false;
+    const own = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined));
+    const mode = "tour" in own ? "tour" : own.changes?.length ? "what" : "explore";
+    go({ text: undefined, column: undefined, changes: [], ...tour[own.tour]?.state, ...own, mode },
+      true);
+    if (own.text !== undefined) input.value = own.text;
+    return true;
+  }
+
+  root.append(
+    make("div", { class: "o-sentence" }, make("span", { class: "o-name" }, "English"), source,
+      make("span", { class: "o-name" }, "German"), target),
+    make("div", { class: "o-bar c-inputs" }, modePick, status, guide.steps),
+    make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
+      Object.values(panels), two, make("div", { class: "o-stage" }, where, title, what, headPick,
+        view, hint, card), guide.ask, spoken)));
+  root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
+  const widen = () => {
+    const isWide = getComputedStyle(fold.firstChild).display === "none";
+    if (fold.dataset.wide !== String(isWide)) fold.open = isWide;
+    fold.dataset.wide = String(isWide);
+  };
+  new ResizeObserver(widen).observe(root);
+  widen();
+  changes.show([]);
+  drawTwo();
+  drawWords();
+  if (!tour.length) go({ mode: "explore", node: "src.x" }, true);
+  else if (!follow()) go({ ...tour[0].state, mode: "tour" }, true);
+  setTimeout(() => { if (!compute.newest) compute(); }); /* what the recording leaves out */
+  window.addEventListener("hashchange", follow);
+  return () => {
+    halt();
+    engine.worker?.terminate();
+    window.removeEventListener("hashchange", follow);
+    stage.parts.forEach((part) => part.close?.());
+    root.replaceChildren();
+  };
+}

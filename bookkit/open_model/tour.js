@@ -1,0 +1,38 @@
+/* The guided tour: a text for each state of the page, and a question. */
+function tourPanel({ make, button }, steps, visited) {
+  const title = make("h3", { tabindex: -1 }), text = make("div", { class: "o-text" });
+  const ask = make("div", { class: "o-ask" });
+  let at = 0;
+  const back = button("Back", () => visited(at - 1));
+  const next = button("Next", () => visited(at + 1));
+  next.classList.add("c-first");
+  const count = make("span", { class: "o-name" });
+
+  function answer(choice, pressed, says) {
+    const isRight = choice.right === true;
+    pressed.classList.add(isRight ? "o-right" : "o-wrong");
+    says.replaceChildren(make("b", {}, isRight ? "✓ Yes. " : "✗ Not quite. "), choice.says);
+    if (isRight && at + 1 < steps.length) says.append(" ", button("Next", () => visited(at + 1)));
+  }
+
+  function show(i) {
+    at = i;
+    const step = steps[at], says = make("output", { class: "o-answer" });
+    title.textContent = step.title;
+    text.replaceChildren(...step.text.split("\n").map((part) => make("p", {}, part)));
+    const choices = step.choices.map((choice) => {
+      const own = button(choice.text, () => answer(choice, own, says));
+      return own;
+    });
+    ask.replaceChildren(make("p", { class: "o-question" }, step.ask),
+      make("div", { class: "o-choices", role: "group", "aria-label": step.ask },
+        choices), says);
+    back.disabled = at === 0;
+    next.disabled = at === steps.length - 1;
+    count.textContent = `${at + 1} of ${steps.length}`;
+  }
+
+  return { show, title,
+    steps: make("div", { class: "o-steps" }, count, back, next),
+    head: make("div", { class: "o-tour" }, title, text), ask };
+}

@@ -1,0 +1,619 @@
+"""The page of the open model in a browser: what it shows, says and keeps."""
+
+import base64
+import gzip
+import json
+import re
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+import torch
+from axe import AXE, findings
+from book_files import ROOT
+from playwright.sync_api import expect
+
+from bookkit.open_model.graph import graph
+from bookkit.open_model.open_model import open_model_control
+from bookkit.open_model.overview import box_of, boxes, overview
+from bookkit.open_model.recording import record
+from transformer_lib.javascript.weights import from_script, to_script
+from transformer_lib.model import TransformerConfig
+from transformer_lib.translation import Translator
+
+ENGLISH, GERMAN = "the cat reads a red book", "die Katze liest ein rotes Buch"
+CAPTION = "A man is riding a bike."
+OTHER, DOOR = "she opens the door", "sie macht die Tür auf"
+HEAD = {"kind": "head", "node": "decoder.1.cross_attention", "head": 1}
+HALF = 2.0**-10  # how far a float16 is off, relatively
+
+
+@pytest.fixture(scope="module")
+def small():
+    return Translator.load(ROOT / "models" / "grammar-en-de")
+
+
+@pytest.fixture(scope="module")
+def made(small):
+    torch.set_default_dtype(torch.float32)
+    large = Translator.load(ROOT / "models" / "multi30k-en-de").model.config
+    return open_model_control(small, (ENGLISH, OTHER), large, (CAPTION,))
+
+
+@pytest.fixture(scope="module")
+def page(made, tmp_path_factory):
+    file = tmp_path_factory.mktemp("page") / "open.html"
+    html = f"<main>{made._repr_html_()}</main>"
+    head = "<meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    start = f"<!doctype html><html lang=en>{head}<title>Open</title>"
+    file.write_text(f"{start}<body>{html}", "utf-8")
+    return file.as_uri()
+
+
+@pytest.fixture
+def opened(tab, page):
+    """Open the page at an address, and check at the end that nothing went wrong."""
+
+    def opened(address="", wait=True, **parts):
+        if parts:
+            address = "#" + "&".join(f"{k}={quote(str(v))}" for k, v in parts.items())
+        tab.goto("about:blank")
+        tab.goto(page + address)
+        control = tab.locator(".control")
+        if wait:
+            expect(control).to_have_attribute("data-ready", "true")
+        return control
+
+    yield opened
+    assert tab.faults == []
+
+
+@pytest.fixture(scope="module")
+def values(small):
+    torch.set_default_dtype(torch.float32)
+    exact = from_script(to_script(small))
+    src = [*exact.tokenizer.encode(ENGLISH), exact.tokenizer.eos_id]
+    tgt = [exact.tokenizer.bos_id, *exact.tokenizer.encode(GERMAN)]
+    return record(exact.model, torch.tensor([src]), torch.tensor([tgt]))
+
+
+def written(control):
+    return " ".join(control.locator(".o-target > *").all_inner_texts())
+
+
+def card(control):
+    """Read the value of the card, and what its last sum gives."""
+    value = control.locator(".o-value b").inner_text()
+    last = control.locator(".o-products tr").last.locator("td").last.inner_text()
+    return value.replace("−", "-"), last.replace("−", "-")
+
+
+def press(control, name):
+    control.get_by_role("button", name=name, exact=True).click()
+
+
+# -- The first screen ------------------------------------------------------------------
+
+
+def test_where_no_script_runs_the_page_tells_every_step(made):
+    html = made.html
+    for node in graph(TransformerConfig(**made.data["config"])):
+        assert f"({node.name})" in html
+    assert "<svg" in html
+    assert ENGLISH in html
+    assert GERMAN in html
+
+
+def test_the_first_step_of_the_tour_is_drawn_from_the_recording(tab, page):
+    tab.add_init_script("window.Worker = class { postMessage() {} };")
+    tab.goto(page)
+    control = tab.locator(".control")
+    expect(control.locator("h3").first).to_have_text("A sentence becomes numbers")
+    assert control.locator(".o-ids span").first.inner_text().split() == ["the", "266"]
+    assert written(control) == f"{GERMAN} EOS"
+    assert tab.faults == []
+
+
+def test_the_recording_is_what_pytorch_computes(made, values):
+    for name, held in made.data["recording"].items():
+        got = np.frombuffer(base64.b64decode(held["data"]), "<f2")
+        wanted = values[name].numpy().astype("f8")
+        assert tuple(held["shape"]) == wanted.shape
+        np.testing.assert_allclose(
+            got.reshape(wanted.shape), wanted, rtol=HALF, atol=1e-7
+        )
+
+
+def test_the_page_is_light(made):
+    assert len(gzip.compress(made._repr_html_().encode())) < 395_000
+
+
+# -- The drawing -----------------------------------------------------------------------
+
+
+def test_every_node_has_a_box_and_every_box_has_a_node(made):
+    names = [node["name"] for node in made.data["graph"]]
+    found = {box_of(name, 2) for name in names}
+    assert found == {box["name"] for box in boxes(2)}
+    links = set(re.findall(r'href="#([^"]+)"', made.html))
+    assert links == set(re.findall(r'id="(node[^"]+)"', made.html))
+    assert len(links) == len(found)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 6])
+def test_no_two_boxes_of_the_drawing_overlap(layers):
+    rects = re.findall(
+        r'<a [^>]*><rect x="([\d.]+)" y="([\d.]+)" width="(\d+)" height="(\d+)"',
+        overview(layers),
+    )
+    rects = [tuple(map(float, rect)) for rect in rects]
+    assert len(rects) == len(boxes(layers))
+    for i, (x, y, w, h) in enumerate(rects):
+        assert min(x, y) >= 0
+        for u, v, *_ in rects[:i]:
+            assert abs(x - u) >= w or abs(y - v) >= h
+
+
+def test_a_box_leads_to_its_first_node_and_leaves_the_tour(opened):
+    control = opened()
+    control.get_by_role("link", name="decoder layer 1, cross-attention").click()
+    expect(control.locator(".o-stage h3")).to_have_text("Normalised")
+    assert control.get_by_role("radio", name="Explore").is_checked()
+    assert control.locator("[aria-current]").get_attribute("data-box") == (
+        "decoder.1.cross_attention"
+    )
+
+
+def test_arrow_keys_move_between_boxes_and_between_words(opened, tab):
+    control = opened(node="memory", step=2)
+    assert control.locator("a[tabindex='0']").count() == 1
+    control.get_by_role("link", name="memory").focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        tab.keyboard.press(key)
+    expect(control.locator(".o-where")).to_have_text("Encoder, layer 1, self-attention")
+    control.locator(".o-target [tabindex='0']").focus()
+    for key in ("ArrowRight", "End", "ArrowRight", "ArrowLeft", "Enter"):
+        tab.keyboard.press(key)
+    assert control.locator(".o-target [aria-pressed='true']").inner_text() == "Buch"
+
+
+# -- Cells and their sums --------------------------------------------------------------
+
+
+def test_every_sum_gives_the_number_in_its_cell(opened, made):
+    control = opened("#node=src.ids")
+    for node in made.data["graph"]:
+        if node["how"] == "given":
+            continue
+        control.page.evaluate(
+            "(hash) => { location.hash = hash; }",
+            f"node={node['name']}&token=3&step=4&head=2&cell=3",
+        )
+        expect(control.locator(".o-stage h3")).to_have_text(node["label"])
+        value, last = card(control)
+        if value == "−∞" or node["how"] in ("mask", "chances"):
+            continue
+        assert float(value) == pytest.approx(float(last), abs=0.011), node["name"]
+
+
+def test_a_card_has_the_five_largest_products_and_the_rest(opened, values):
+    name = "encoder.1.self_attention"
+    control = opened(node=f"{name}.scores", token=1, head=1, cell=0)
+    rows = control.locator(".o-products tr")
+    assert rows.count() == 5 + 1 + 2  # the others, the sum, the division
+    q, k = values[f"{name}.q"][1, 1], values[f"{name}.k"][1, 0]
+    products = (q * k).tolist()
+    shown = [
+        float(text.replace("−", "-"))
+        for text in rows.locator("td:last-child").all_inner_texts()
+    ]
+    largest = sorted(products, key=abs, reverse=True)
+    for got, wanted in zip(shown[:5], largest, strict=False):
+        assert got == pytest.approx(wanted, abs=0.006)
+    assert shown[5] == pytest.approx(sum(largest[5:]), abs=0.006)
+    assert shown[6] == pytest.approx(sum(products), abs=0.006)
+    assert shown[7] == pytest.approx(sum(products) / 4, abs=0.006)
+
+
+def test_a_click_on_a_cell_opens_its_sum(opened, values):
+    control = opened(node="encoder.1.self_attention.weights", head=1)
+    board = control.locator(".o-board")
+    box = board.bounding_box()
+    at = {"x": box["width"] * 3.5 / 7, "y": box["height"] * 4.5 / 7}
+    board.click(position=at)
+    shown = control.locator(".o-value").inner_text()
+    weight = values["encoder.1.self_attention.weights"][1, 4, 3]
+    assert shown.replace("\xa0", " ").split() == (
+        f"red → a, head 1 {weight:.2f}".split()
+    )
+    assert control.locator(".o-source [aria-pressed='true']").inner_text() == "red"
+
+
+def test_arrow_keys_move_the_cursor_and_the_page_says_where_it_is(opened, tab):
+    control = opened(node="encoder.0.self_attention.scores", token=0, cell=0)
+    control.locator(".o-board").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowLeft"):
+        tab.keyboard.press(key)
+    expect(control.locator(".o-value")).to_contain_text("cat → the")
+    expect(control.locator(".o-spoken")).to_contain_text("cat → the, head 0:")
+    tab.keyboard.press("End")
+    tab.keyboard.press("ArrowRight")  # there is no further cell
+    expect(control.locator(".o-value")).to_contain_text("cat → EOS")
+    expect(control.locator(".o-board")).to_be_focused()
+
+
+def test_a_card_leads_back_to_what_it_was_made_from_and_on(opened):
+    control = opened(node="encoder.0.self_attention.scores", token=0, cell=0)
+    press(control, "Queries (encoder, layer 0, self-attention)")
+    expect(control.locator(".o-stage h3")).to_have_text("Queries")
+    control = opened(node="memory", cell=0)
+    for layer in range(2):
+        place = f"(decoder, layer {layer}, cross-attention)"
+        for label in ("Keys", "Values"):
+            button = control.get_by_role("button", name=f"{label} {place}")
+            expect(button).to_have_count(1)
+    link = control.locator(".o-onward a")
+    assert link.get_attribute("href") == "07_encoder.html"
+
+
+def test_lines_stand_for_three_quarters_of_each_row(opened, values):
+    name = "encoder.0.self_attention.weights"
+    control = opened(node=name, head=2, token=3)
+    lines = 0
+    for row in values[name][2]:
+        total = 0.0
+        for weight in row.sort(descending=True).values.tolist():
+            lines += 1
+            total += weight
+            if total >= 0.75:
+                break
+    assert control.locator(".o-looks path").count() == lines
+    assert 1 < control.locator(".o-looks path.o-on").count() < 7
+
+
+# -- Steps -----------------------------------------------------------------------------
+
+
+def test_the_scrubber_reaches_every_node_and_next_goes_on_to_the_next_word(opened):
+    control = opened(node="probabilities", step=2)
+    scrub = control.get_by_label("Step of the pass")
+    assert scrub.input_value() == scrub.get_attribute("max")
+    press(control, "Next")
+    expect(control.locator(".o-stage h3")).to_have_text("Target tokens")
+    assert control.locator(".o-target [aria-pressed='true']").inner_text() == "ein"
+    press(control, "Back")
+    expect(control.locator(".o-stage h3")).to_have_text("Memory")
+
+
+def test_play_moves_by_itself_and_pauses(opened, tab):
+    tab.clock.install()
+    control = opened(node="src.ids", wait=False)
+    tab.clock.run_for(1000)
+    press(control, "Play")
+    tab.clock.run_for(5000)
+    count = control.locator(".o-count").inner_text()
+    assert count.startswith("4 of")
+    press(control, "Pause")
+    tab.clock.run_for(5000)
+    assert control.locator(".o-count").inner_text() == count
+
+
+def test_a_german_word_is_a_decoding_step_forwards_and_backwards(opened, values, small):
+    control = opened(node="probabilities", step=0)
+    for step in (4, 1, 6):
+        control.locator(".o-target button").nth(step).click()
+        best = values["probabilities"][step].topk(5)
+        words = control.locator(".o-bars th").all_inner_texts()
+        pieces = small.tokenizer.pieces(best.indices.tolist())
+        names = {"</s>": "EOS"}
+        assert words == [names.get(each, each.lstrip("▁")) for each in pieces]
+        shown = control.locator(".o-bars td:nth-child(2)").first.inner_text()
+        assert shown == f"{100 * best.values[0]:.0f} %"
+
+
+# -- A sentence of the reader's --------------------------------------------------------
+
+
+def test_a_sentence_of_the_readers_is_translated_and_all_its_numbers_are_there(opened):
+    control = opened(node="memory")
+    control.get_by_label("English", exact=True).fill(OTHER)
+    control.get_by_label("English", exact=True).press("Enter")
+    expect(control.locator(".o-target")).to_have_text("".join([*DOOR.split(), "EOS"]))
+    assert control.locator(".o-source button").count() == 5
+    assert control.locator(".o-side").first.locator("span").count() == 5
+
+
+@pytest.mark.parametrize("text", ["", "   "])
+def test_an_empty_sentence_is_asked_for(opened, text):
+    control = opened(node="memory")
+    control.get_by_label("English", exact=True).fill(text)
+    press(control, "Translate")
+    expect(control.locator(".o-status")).to_contain_text("type an English sentence")
+    assert written(control) == f"{GERMAN} EOS"
+
+
+def test_a_text_that_is_too_long_is_refused_with_its_length(opened):
+    control = opened(node="memory")
+    control.get_by_label("English", exact=True).fill("the cat " * 60)
+    press(control, "Translate")
+    expect(control.locator(".o-status")).to_contain_text("121 tokens")
+
+
+def test_the_last_of_several_quick_questions_is_answered(opened):
+    control = opened(node="memory")
+    line = control.get_by_label("English", exact=True)
+    for text in ("the cat sleeps", "the dog sees a house", OTHER):
+        line.fill(text)
+        line.press("Enter")
+    expect(control.locator(".o-target")).to_have_text("".join([*DOOR.split(), "EOS"]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<img src=x onerror=alert(1)> & \"'`</script>",
+        "\U0001f1e9\U0001f1ea\U0001f469\u200d\U0001f692",
+        "\u0645\u0631\u062d\u0628\u0627 \u202e\u05e9\u05dc\u05d5\u05dd",
+        "\u0000\u0001\ufeff${1}",
+    ],
+)
+def test_strange_text_is_shown_as_text_and_does_no_harm(opened, tab, text):
+    tab.on("dialog", lambda dialog: tab.faults.append(dialog.message))
+    control = opened(node="encoder.0.self_attention.weights", cell=0)
+    line = control.get_by_label("English", exact=True)
+    line.fill(text)
+    line.press("Enter")
+    expect(control.locator(".o-source")).not_to_contain_text("cat")
+    expect(control.locator(".o-status")).to_have_text("")
+    assert control.locator("img").count() == 0
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
+
+
+# -- What if? --------------------------------------------------------------------------
+
+
+def test_a_head_that_is_off_changes_the_words_that_are_marked(opened):
+    control = opened()
+    control.get_by_text("What if?").click()
+    control.get_by_label("Attention", exact=True).select_option(
+        "decoder 1 cross-attention"
+    )
+    control.get_by_label("Head", exact=True).select_option("head 1")
+    control.get_by_role("switch", name="Switch off").check()
+    expect(control.locator(".o-two mark")).to_have_text(["eine", "roten"])
+    expect(control.locator(".o-two s")).to_have_text(["ein", "rotes"])
+    assert written(control) == "die Katze liest eine roten Buch EOS"
+    control.get_by_text("as trained", exact=True).last.click()
+    assert written(control) == f"{GERMAN} EOS"
+    control.get_by_role("switch", name="Switch off").uncheck()
+    expect(control.locator(".o-two mark")).to_have_count(0)
+
+
+def test_the_switches_begin_with_the_words_that_the_reader_follows(opened):
+    control = opened(node="memory", step=4, token=1)
+    control.get_by_text("What if?").click()
+    assert control.get_by_label("Step of the look").input_value() == "4"
+    assert control.get_by_label("Source word").input_value() == "1"
+    control.get_by_role("switch", name="Let the cross-attention").check()
+    expect(control.locator(".o-two mark, .o-two s").first).to_be_visible()
+
+
+def test_a_forced_word_is_written_and_followed(opened):
+    change = [{"kind": "token", "step": 3, "id": 398}]
+    control = opened(what=json.dumps(change), node="probabilities", step=4)
+    expect(control.locator(".o-two mark")).to_have_text(["das", "rote"])
+    assert control.get_by_role("switch", name="Write another").is_checked()
+    assert control.get_by_label("Word to write").input_value() == "3"
+
+
+def test_a_forced_word_that_is_not_likely_can_be_chosen_by_its_address(opened, small):
+    [unlikely] = small.tokenizer.encode("Hund")
+    change = [{"kind": "token", "step": 1, "id": unlikely}]
+    control = opened(what=json.dumps(change))
+    expect(control.locator(".o-two mark")).to_have_text(["Hund"])
+    assert control.locator("[aria-label='Word to write'] option").count() == 6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "look", "layer": 1, "step": 4, "source": 1},
+        {"kind": "positions", "side": "src"},
+        {"kind": "mask"},
+    ],
+)
+def test_every_switch_is_set_by_its_address_and_writes_again(opened, change):
+    control = opened(what=json.dumps([change]))
+    expect(control.locator(".o-two mark, .o-two s").first).to_be_visible()
+    assert control.locator(".o-changes :checked[type=checkbox]").count() == 1
+    kept = control.page.evaluate(
+        "JSON.parse(new URLSearchParams(location.hash.slice(1)).get('what'))"
+    )
+    assert kept == [change]
+
+
+# -- The tour --------------------------------------------------------------------------
+
+
+def test_the_tour_is_sound(made):
+    tour = made.data["tour"]
+    assert 15 <= len(tour) <= 20
+    assert len({step["id"] for step in tour}) == len(tour)
+    names = {node["name"] for node in made.data["graph"]}
+    for step in tour:
+        assert step["state"]["node"] in names
+        assert 2 <= len(step["choices"]) <= 3
+        assert sum(choice.get("right", False) for choice in step["choices"]) == 1
+        assert all(choice["says"].endswith((".", "!")) for choice in step["choices"])
+
+
+def test_the_tour_can_be_walked_from_the_first_step_to_the_last(opened, made):
+    control = opened()
+    tour = made.data["tour"]
+    for number, step in enumerate(tour, start=1):
+        expect(control.locator(".o-tour h3")).to_have_text(step["title"])
+        expect(control.locator(".o-steps .o-name")).to_have_text(
+            f"{number} of {len(tour)}"
+        )
+        wrong, right = sorted(step["choices"], key=lambda c: c.get("right", False))[-2:]
+        press(control, wrong["text"])
+        expect(control.locator(".o-answer")).to_contain_text(wrong["says"])
+        expect(control.locator(".o-answer")).to_contain_text("Not quite")
+        press(control, right["text"])
+        expect(control.locator(".o-answer")).to_contain_text(right["says"])
+        if number < len(tour):
+            control.locator(".o-answer button").click()
+    expect(control.locator(".o-steps button").last).to_be_disabled()
+
+
+@pytest.mark.parametrize(
+    ("step", "name", "at", "column"),
+    [
+        ("weights", "encoder.1.self_attention.weights", (1, 4), 3),  # red: a
+        ("cross", "decoder.1.cross_attention.weights", (2, 4), 4),  # ein: red
+        ("gender", "decoder.1.cross_attention.weights", (1, 3), 5),  # liest: book
+    ],
+)
+def test_what_the_tour_says_of_heads_is_true(made, values, step, name, at, column):
+    [own] = [each for each in made.data["tour"] if each["id"] == step]
+    assert own["state"]["node"] == name
+    assert own["state"]["head"] == at[0]
+    assert values[name][at].argmax() == column
+
+
+def test_the_tour_quotes_the_right_numbers(values):
+    weights = values["encoder.1.self_attention.weights"][1, 4]  # of "red"
+    assert [round(100 * weights[s].item()) for s in (3, 4, 5)] == [76, 17, 5]
+    ein = values["probabilities"][3].topk(2).values
+    assert [round(100 * ein[0].item()), round(1000 * ein[1].item())] == [92, 2]
+    assert values["src.ids"][1] == 425
+    active = values["encoder.0.feed_forward.active"]
+    assert (active == 0).float().mean() > 0.5  # most cells are silent
+
+
+# -- Addresses -------------------------------------------------------------------------
+
+
+def test_an_address_brings_the_same_state_back(opened, tab):
+    control = opened(
+        s=OTHER, node="decoder.0.cross_attention.weights", step=2, head=3, cell=1
+    )
+    expect(control.locator(".o-value")).to_contain_text("macht → opens, head 3")
+    tab.get_by_role("button", name="Next", exact=True).click()
+    kept = tab.url
+    tab.goto("about:blank")
+    tab.goto(kept)
+    expect(control.locator(".o-stage h3")).to_have_text("Blended values")
+    expect(control.locator(".o-target")).to_have_text("".join([*DOOR.split(), "EOS"]))
+
+
+def test_a_new_address_is_followed_on_the_open_page(opened, tab):
+    control = opened(node="memory")
+    tab.evaluate("location.hash = '#tour=gender'")
+    expect(control.locator(".o-tour h3")).to_have_text("Another head, another question")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "#node=nonsense&step=99999&head=77&token=1e9&cell=-3",
+        "#what={}&node=memory",
+        "#what=[1,null,{%22kind%22:%22head%22},{%22kind%22:%22__proto__%22}]",
+        '#what=[{"kind":"look","layer":9,"step":-1,"source":"a"}]&tour=x',
+        "#s=%E0%A4%A&node=%00&tour=%3Cimg%3E",
+        "#node=__proto__&step=constructor",
+        "#s=" + "a" * 5000,
+        "#node=probabilities&step=500&token=500&cell=9999",
+        "#node=src.x&token=500&cell=64",
+        "#what=" + "[" * 5000,
+        "#&&&=&node",
+        "#some-heading",
+    ],
+)
+def test_nonsense_in_an_address_is_refused_quietly(opened, address):
+    control = opened(address)
+    expect(control.locator(".o-target > *").first).to_be_visible()
+    assert control.locator("img").count() == 0
+
+
+# -- For everybody ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "state",
+    ["", "#node=encoder.0.self_attention.weights&cell=1", "#what=[]&tour=without-head"],
+)
+def test_axe_finds_nothing(opened, tab, theme, state):
+    opened(state)
+    tab.evaluate(
+        "(theme) => { document.documentElement.dataset.theme = theme; }", theme
+    )
+    tab.add_script_tag(path=AXE)
+    assert findings(tab) == []
+
+
+def test_a_phone_has_room_for_everything(browser, page, made):
+    view = {"width": 400, "height": 800}
+    context = browser.new_context(viewport=view, has_touch=True, is_mobile=True)
+    tab = context.new_page()
+    for state in (
+        "",
+        "#node=decoder.1.feed_forward.inner&cell=9",
+        "#what=[]&node=memory",
+    ):
+        tab.goto("about:blank")
+        tab.goto(page + state)
+        tab.locator(".control[data-ready]").wait_for()  # then no button is replaced
+        assert tab.evaluate("document.documentElement.scrollWidth") <= view["width"]
+        for box in tab.locator("button:visible, select:visible").all():
+            assert box.bounding_box()["height"] >= 24
+    tab.goto("about:blank")
+    tab.goto(page + "#node=encoder.0.self_attention.scores")
+    tab.locator(".o-board").tap(position={"x": 40, "y": 40})
+    expect(tab.locator(".o-card")).to_be_visible()
+    context.close()
+
+
+def test_no_text_is_smaller_than_twelve_pixels(opened, tab):
+    for state in (
+        "#node=encoder.0.self_attention.weights&cell=1",
+        "#node=probabilities",
+    ):
+        opened(state)
+        sizes = tab.evaluate(
+            """() => [...document.querySelectorAll(".control *")]
+              .filter((e) => e.checkVisibility() && [...e.childNodes]
+                .some((n) => n.nodeType === 3 && n.data.trim()))
+              .filter((e) => !e.closest(".o-map"))
+              .map((e) => [parseFloat(getComputedStyle(e).fontSize), e.className])
+              .filter(([size]) => size < 12)"""
+        )
+        assert sizes == []
+
+
+# -- The larger model ------------------------------------------------------------------
+
+
+def test_the_captions_model_comes_on_demand_and_goes_again(opened, tab, made, page):
+    large = Translator.load(ROOT / "models" / "multi30k-en-de")
+    tab.route(
+        "**/made/translator.js", lambda route: route.fulfill(body=to_script(large))
+    )
+    control = opened(node="memory")
+    press(control, "Load the captions’ model, 2.1 MB")
+    expect(control.locator(".o-source")).to_have_text("Amanisridingabike.EOS")
+    assert control.locator(".o-map a").count() == len(boxes(4))
+    control.get_by_role("link", name="decoder layer 3, cross-attention").click()
+    expect(control.locator(".o-where")).to_contain_text("Decoder, layer 3")
+    press(control, "Back to the small model")
+    expect(control.locator(".o-where")).to_have_text("After the encoder")
+    assert control.locator(".o-map a").count() == len(boxes(2))
+
+
+def test_if_its_weights_are_not_there_the_page_says_where_it_looked(opened, tab):
+    tab.route("**/made/translator.js", lambda route: route.abort())
+    control = opened(node="memory")
+    press(control, "Load the captions’ model, 2.1 MB")
+    expect(control.locator(".o-status")).to_contain_text("The weights are not here")
+    tab.faults.clear()  # the file that is not there
