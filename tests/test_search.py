@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from axe import findings
-from book_files import HTML, NOTEBOOKS, ROOT
+from book_files import CHAPTERS, HTML, ROOT
 from playwright.sync_api import expect
 from sphinx.search import js_index
 from test_pages import PAGES, built, loaded, read
@@ -47,7 +47,7 @@ def test_a_result_leads_to_the_section_that_is_about_the_words(tab, server):
 def test_the_chapter_that_explains_the_words_is_the_first_chapter_listed(tab, server):
     with QUERIES.open(encoding="utf-8", newline="") as file:
         homes = {row["query"]: row["home"] for row in csv.DictReader(file)}
-    chapters = {f"book/{path.stem}" for path in NOTEBOOKS}
+    chapters = {f"book/{path.stem}" for path in CHAPTERS}
     assert len(homes) == 31
     assert set(homes.values()) == chapters
     for root in (HTML.as_uri(), server):
