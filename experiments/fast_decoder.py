@@ -86,7 +86,7 @@ WAYS = {
     "three products": lambda: patch.object(fast_decoder, "FastLayer", ThreeProducts),
     "no room reserved": lambda: patch.object(fast_decoder, "FastLayer", GrowingRoom),
     "keys moved": lambda: patch.object(fast_decoder, "FastCache", MovedKeys),
-    "output as it lies": lambda: patch.object(fast_decoder, "MANY", 1 + max(BATCHES)),
+    "output by rows": lambda: patch.object(fast_decoder, "MANY", 1 + max(BATCHES)),
     "explicit attention": lambda: patch.object(
         F, "scaled_dot_product_attention", explicit
     ),

@@ -17,8 +17,8 @@ def ratio_of_bytes():
 BYTES = Predict(
     name="kernels-1",
     title="the most that fusing can gain",
-    task="""Large arrays in float32 are added and normalised, `norm(x + y)`. First a
-kernel adds and another one normalises; then one fused kernel does both. Only movement
+    task="""Large arrays in float32 are added and normalised, `norm(x + y)`. We compare
+two kernels, one that adds and one that normalises, with one fused kernel. Only movement
 counts, and the weights of the norm are too small to matter. How many times as fast is
 the fused kernel? Round to two digits after the point.""",
     right=5 / 3,
@@ -32,8 +32,8 @@ the fused kernel? Round to two digits after the point.""",
         3: "Count the arrows of Fig. 18.1 on both sides.",
     },
     hints=("Count the arrows in Fig. 18.1.",),
-    answer="""Five arrays against three, so 1.67 times. Measurements may differ in both
-directions: the kernels also compute, and for small arrays the calls count.""",
+    answer="""Five arrays against three, so 1.67 times. The lines of C reached about 1.5
+on our machine: kernels also compute, and for small arrays the calls count.""",
     computed=ratio_of_bytes,
 )
 
@@ -84,9 +84,9 @@ MERGE = Build(
     task="""A long text is split: one processor attends to the first half of the keys
 and another one to the second half. For T queries, each returns its largest scores,
 (T, 1), its totals, (T, 1), and its outputs, (T, D), not yet divided. Write
-`merge(largest_a, total_a, output_a, largest_b, total_b, output_b)`, which returns what
-attention to all keys gives, (T, D). One of the halves may be hidden completely from a
-query. Then its largest score is minus infinity, and its total and output are 0.""",
+`merge(largest_a, total_a, output_a, largest_b, total_b, output_b)`, which returns the
+result of attention to all keys, (T, D). One of the halves may be hidden completely
+from a query. Then its largest score is minus infinity, its total and output are 0.""",
     call="merge(largest_a, total_a, output_a, largest_b, total_b, output_b)",
     returns={"attended": "T D"},
     example=drawn(0),
