@@ -154,10 +154,10 @@ def test_no_two_boxes_of_the_drawing_overlap(layers):
             assert abs(x - u) >= w or abs(y - v) >= h
 
 
-def test_a_box_leads_to_its_first_node_and_leaves_the_tour(opened):
+def test_a_box_of_an_attention_leads_to_its_weights_and_leaves_the_tour(opened):
     control = opened()
     control.get_by_role("link", name="decoder layer 1, cross-attention").click()
-    expect(control.locator(".o-stage h3")).to_have_text("Normalised")
+    expect(control.locator(".o-stage h3")).to_have_text("Weights")
     assert control.get_by_role("radio", name="Explore").is_checked()
     assert control.locator("[aria-current]").get_attribute("data-box") == (
         "decoder.1.cross_attention"
@@ -306,9 +306,15 @@ def test_a_german_word_is_a_decoding_step_forwards_and_backwards(opened, values,
         words = control.locator(".o-bars th").all_inner_texts()
         pieces = small.tokenizer.pieces(best.indices.tolist())
         names = {"</s>": "EOS"}
+        assert words.pop() == "all other words"
         assert words == [names.get(each, each.lstrip("▁")) for each in pieces]
         shown = control.locator(".o-bars td:nth-child(2)").first.inner_text()
-        assert shown == f"{100 * best.values[0]:.0f} %"
+        assert shown == f"{100 * best.values[0]:.1f} %"
+        others = control.locator(".o-bars tr").last.inner_text().split()
+        assert others[:3] == ["all", "other", "words"]
+        assert float(others[-2]) == pytest.approx(
+            100 * (1 - best.values.sum().item()), abs=0.1
+        ) or others[-3:-1] == ["<", "0.1"]
 
 
 # -- A sentence of the reader's --------------------------------------------------------

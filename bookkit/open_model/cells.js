@@ -13,6 +13,9 @@ function short(value, digits = 2) {
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 
+/* With a digit more, for numbers that a reader may add up. */
+const exact = (value) => short(value, 3);
+
 /* Cells on a canvas: `rows` and `columns` are names, or `columns` a count. `value` and
    `colour` get (row, column), `moved` gets a cell that the reader chose. One cell has
    the cursor; arrow keys move it. */

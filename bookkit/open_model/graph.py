@@ -248,7 +248,7 @@ KINDS = {
         where=MODEL + "encoder:Encoder.forward",
         line=NORM_LINE.format("S"),
         chapter="07_encoder",
-        says="What the encoder hands over: every cross-attention reads it.",
+        says="What the encoder hands over, once: every cross-attention reads it.",
     ),
     "decoder.output": Kind(
         label="Output of the decoder",

@@ -11,8 +11,7 @@ const MODES = { tour: "Guided tour", explore: "Explore", what: "What if?" };
 const isLab = document.getElementById("jupyter-config-data") !== null;
 
 const wordOf = (piece) => SPECIAL[piece] ?? piece.replace(/^▁(?=.)/, "");
-const percent = (share) => (share < 0.001 ? "< 0.1 %"
-  : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
+const percent = (share) => (share < 0.001 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
 
 /* One stop of the Tab key for many: arrow keys move between them. */
 function roving(group, items) {
@@ -148,11 +147,11 @@ function show(root, data, kit, otherModel, changeModel) {
   function markWords() {
     [...source.children].forEach((chip, i) => chip.setAttribute("aria-pressed", i === state.row));
     [...target.children].forEach((chip, t) => {
-      chip.setAttribute("aria-pressed", t === state.step);
-      chip.classList.toggle("o-later", t > state.step);
+      chip.setAttribute("aria-pressed", t === stepNow());
+      chip.classList.toggle("o-later", t > stepNow());
     });
     rove([...source.children], state.row);
-    rove([...target.children], state.step);
+    rove([...target.children], stepNow());
   }
 
   /* -- The drawing -- */
@@ -167,12 +166,13 @@ function show(root, data, kit, otherModel, changeModel) {
     if (!link) return;
     event.preventDefault();
     leaveTour();
-    go({ node: nodes.find((name) => boxOf(name) === link.dataset.box) ?? state.node });
-    if (fold.dataset.wide === "true") return;
-    fold.open = false; /* on a phone the drawing is in the way */
-    title.scrollIntoView({ block: "center" });
+    if (fold.dataset.wide !== "true") fold.open = false; /* on a phone it is in the way */
+    const { box } = link.dataset, weights = `${box}.weights`;
+    goSee({ node: nodes.includes(weights) ? weights
+      : nodes.find((name) => boxOf(name) === box) ?? state.node });
   };
-  const fold = make("details", { class: "o-fold" }, make("summary", {}, "The drawing"), map);
+  const fold = make("details", { class: "o-fold" },
+    make("summary", {}, "The drawing of the model"), map);
 
   function placeOf(name) {
     const [half, layer, part] = name.split(".");
@@ -186,7 +186,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const nameOf = (name) => `${byName.get(name).label} (${placeOf(name).toLowerCase()})`;
 
   /* -- The stage: the tensor of the node -- */
-  const title = make("h3"), where = make("p", { class: "o-where" });
+  const title = make("h3", { tabindex: -1 }), where = make("p", { class: "o-where" });
   const what = make("p", { class: "o-what" }), headPick = make("div", { class: "o-head" });
   const view = make("div", { class: "o-view" }), card = make("div", { class: "o-card" });
   const hint = make("p", { class: "o-caption" });
@@ -230,9 +230,9 @@ function show(root, data, kit, otherModel, changeModel) {
     return best;
   }
 
-  function tensorGrid(node) {
+  function tensorGrid(node, names = [node.name]) {
     const { columns, at } = slice(node.name);
-    const colour = isWeights(node) ? weightColour : signed(largestOf(node.name));
+    const colour = isWeights(node) ? weightColour : signed(largestOf(...names));
     const rows = wordsOf(node.sides[0]);
     return cells(kit, { label: `${node.label}: ${rows.length} rows, ${columns} columns`,
       rows, columns: isMap(node) ? wordsOf(node.sides[1]) : columns, numbers: columns <= 16,
@@ -252,10 +252,12 @@ function show(root, data, kit, otherModel, changeModel) {
   /* Several vectors of one position below one another. */
   function vectors(node, names, labels) {
     const r = rowOf(node), tensors = names.map((name) => slice(name));
-    const colour = signed(largestOf(...names));
+    const isNorm = (name) => byName.get(name).how === "norm"; /* has a scale of its own */
+    const colours = names.map((name) => signed(largestOf(...isNorm(name) ? [name]
+      : names.filter((each) => !isNorm(each)))));
     const grid = cells(kit, { label: labels.join(", "), rows: labels, ticks: false, high: 24,
       columns: tensors[0].columns, value: (i, c) => tensors[i].at(r, c),
-      colour: (i, c) => colour(tensors[i].at(r, c)),
+      colour: (i, c) => colours[i](tensors[i].at(r, c)),
       moved: (_, c) => go({ column: c }) });
     return { ...grid, select: (_, c) => grid.select(names.indexOf(node.name), c) };
   }
@@ -277,16 +279,20 @@ function show(root, data, kit, otherModel, changeModel) {
     const isShare = node.name === "probabilities";
     const row = Array.from({ length: columns }, (_, c) => at(r, c));
     const best = topk(row, LIKELY), most = isShare ? 1 : Math.max(1, row[best[0]]);
+    const others = Math.max(0, best.reduce((rest, id) => rest - row[id], 1));
+    const bar = (name, value) => {
+      const long = make("i");
+      long.style.width = `${100 * Math.max(value, 0) / most}%`;
+      return make("tr", {}, name, make("td", {}, isShare ? percent(value) : short(value, 1)),
+        make("td", {}, make("div", { class: "c-track" }, long)));
+    };
     return make("table", { class: "c-bars o-bars" }, make("caption", {},
       isShare ? "The likeliest next words" : "The words with the highest scores"),
     best.map((id) => {
-      const bar = make("i");
-      bar.style.width = `${100 * Math.max(row[id], 0) / most}%`;
-      return make("tr", {}, make("th", { scope: "row", lang: "de" },
-        button(word(id), () => go({ column: id }))),
-        make("td", {}, isShare ? percent(row[id]) : short(row[id], 1)),
-        make("td", {}, make("div", { class: "c-track" }, bar)));
-    }));
+      const name = make("th", { scope: "row", lang: "de" },
+        button(word(id), () => go({ column: id })));
+      return bar(name, row[id]);
+    }), isShare ? [bar(make("th", { scope: "row" }, "all other words"), others)] : []);
   }
 
   function wordGrid(node) {
@@ -313,16 +319,19 @@ function show(root, data, kit, otherModel, changeModel) {
       return hasGrid ? [bars, wordGrid(node)] : [bars];
     }
     if (isWeights(node)) return [lines(node), tensorGrid(node)];
-    const grid = tensorGrid(node);
     const token = wordsOf(node.sides[0])[rowOf(node)];
     if (node.how === "add") {
-      return [grid, said(`For ${token}:`), vectors(node, [...node.of, node.name],
+      const names = [...node.of, node.name];
+      return [tensorGrid(node, names), said(`For ${token}:`), vectors(node, names,
         node.name.endsWith(".x") ? ["what it is", "+ where", "= sum"]
           : ["before", "+ found", "= after"])];
     }
+    const grid = tensorGrid(node);
     if (node.name === "memory" || node.name === "decoder.output") {
       const names = streamOf(node);
-      return [grid, said(`The residual stream of ${token}, from its embedding to the norm:`),
+      return [grid, said(`The residual stream of ${token}, from its embedding to the norm. `
+        + "The norm shifts and scales a vector, so that no number is far too large; its row "
+        + "has the colours of the picture above."),
         vectors(node, names, names.map((name) => {
           const place = name.split(".").slice(1, 3).join(" ").replace("_", "-");
           return name.endsWith(".x") ? "embedding" : name === node.name ? "norm" : place;
@@ -363,12 +372,13 @@ function show(root, data, kit, otherModel, changeModel) {
     hint.hidden = !card.hidden || node.axes.length === 1;
     hint.textContent = isWords(node) ? "Choose a word to see how its number was computed."
       : (isWeights(node) ? "The darker a cell, the larger its share. "
-        : "Red is above zero, blue below. ") + "Choose a cell to see how it was computed.";
+        : node.axes.at(-1) === "inner" ? `Each token takes several lines of ${LINE} features. `
+          : "Red is above zero, blue below. ") + "Choose a cell to see how it was computed.";
     if (!run.has(node.name)) return;
     const c = node.axes.length === 1 ? r : columnOf(node);
     stage.parts.forEach((part) => part.select(r, c, until(node)));
     where.textContent = placeOf(node.name) + (node.sides[0] === "target"
-      ? ` · reads ${wordsOf("target")[r]}, writes ${word(run.written[r])}` : "");
+      ? ` · after ${wordsOf("target")[r]} it writes ${word(run.written[r])}` : "");
     if (card.hidden) return;
     const { at } = slice(node.name), value = node.axes.length === 1 ? at(r, 0) : at(r, c);
     const keys = node.sides.map(wordsOf);
@@ -410,13 +420,13 @@ function show(root, data, kit, otherModel, changeModel) {
   function table({ terms = [], parts = [], divide, steps = [] }) {
     const entry = (label, text, value, isSum) => make("tr", { class: isSum ? "o-sum" : null },
       make("th", { scope: "row" }, make("bdi", {}, label)), make("td", {}, text),
-      make("td", {}, short(value)));
+      make("td", {}, exact(value)));
     const rows = steps.map(([label, value]) => entry(label, "", value));
     const order = terms.map(([label, a, b]) => [label, a, b, a * b])
       .sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
     const most = order.slice(0, PRODUCTS), rest = order.slice(PRODUCTS);
     for (const [label, a, b, product] of most) {
-      rows.push(entry(label, `${short(a)} × ${short(b)}`, product));
+      rows.push(entry(label, `${exact(a)} × ${exact(b)}`, product));
     }
     const add = (list, i) => list.reduce((sum, each) => sum + each[i], 0);
     if (rest.length) {
@@ -427,11 +437,12 @@ function show(root, data, kit, otherModel, changeModel) {
     const total = totalOf({ terms, parts });
     if (rows.length > 1 && !steps.length) rows.push(entry("sum", "", total, true));
     if (divide) rows.push(entry(`divided by ${short(divide, 0)}`, "", total / divide, true));
-    return make("table", { class: "o-products" }, rows);
+    return make("table", { class: "o-products" },
+      rows.length > 1 ? make("caption", {}, "Each number is rounded.") : [], rows);
   }
 
   function onward(node) {
-    const to = (name) => button(nameOf(name), () => go({ node: name, column: undefined }));
+    const to = (name) => button(nameOf(name), () => goSee({ node: name, column: undefined }));
     const uses = graph.filter(({ of }) => of.includes(node.name)).map(({ name }) => name);
     const chapter = `chapter ${Number(node.chapter.slice(0, 2))}`;
     const row = (label, names) => (names.length ? [make("dt", {}, label),
@@ -449,9 +460,9 @@ function show(root, data, kit, otherModel, changeModel) {
 
   function move(by) {
     const to = nodes.indexOf(state.node) + by;
-    if (to in nodes) go({ node: nodes[to] });
-    else if (by > 0 && state.step + 1 < run.written.length) {
-      go({ step: state.step + 1, node: "tgt.ids" });
+    if (to in nodes) goSee({ node: nodes[to] });
+    else if (by > 0 && stepNow() + 1 < run.written.length) {
+      goSee({ step: stepNow() + 1, node: "tgt.ids" });
     } else halt();
   }
 
@@ -489,8 +500,9 @@ function show(root, data, kit, otherModel, changeModel) {
         button(text, () => send(text)))),
       make("div", { class: "o-examples" },
         button(otherModel, () => changeModel((text) => { status.textContent = text; })))),
-    make("div", { class: "o-scrub c-inputs" }, button("Back", step(-1)), play,
-      button("Next", step(1)), scrub, count));
+    make("div", { class: "o-scrub c-inputs" }, scrub, count));
+  const walk = make("div", { class: "o-steps" }, button("Back", step(-1)), play,
+    button("Next", step(1)));
 
   /* -- What if? -- */
   const before = make("p", { lang: "de" }), after = make("p", { lang: "de" });
@@ -505,9 +517,11 @@ function show(root, data, kit, otherModel, changeModel) {
       likely: (t) => (base.has("probabilities") ? base.likely(Math.max(t, 0), LIKELY) : [])
         .map(({ id, share }) => ({ id, text: `${word(id)}, ${percent(share)}` })) }),
     changed: (list) => go({ changes: list }) });
+  const outcome = make("p", { class: "o-outcome" });
+  const undo = button("Switch the change off", () => go({ changes: [] }));
   const two = make("div", { class: "o-runs" },
     make("div", { class: "o-two" }, make("span", { class: "o-name" }, "as trained"), before,
-      make("span", { class: "o-name" }, "changed"), after),
+      make("span", { class: "o-name" }, "changed"), after, outcome, undo),
     make("div", { class: "c-row c-inputs" },
       make("span", { class: "o-name" }, "Shown below:"), sides));
   sides.classList.add("o-sides");
@@ -522,6 +536,10 @@ function show(root, data, kit, otherModel, changeModel) {
       text.replaceChildren(...texts[side].flatMap((part, i) =>
         [kept[side].has(i) ? part : make(tag, {}, part), " "]));
     });
+    undo.hidden = !changed;
+    outcome.textContent = !changed ? "No change is on."
+      : (texts[0].join() === texts[1].join() ? "No word changed." : "")
+        + (state.step > stepNow() ? " The sentence ends earlier: its last step is shown." : "");
   }
 
   /* -- The tour -- */
@@ -532,9 +550,23 @@ function show(root, data, kit, otherModel, changeModel) {
     state.tour = i;
     go({ text: undefined, column: undefined, changes: [], row: 1, step: 0, head: 0, ...own,
       mode: "tour" });
-    if (!fold.open) panels.tour.scrollIntoView({ block: "start" }); /* on a phone */
+    see(guide.title);
     spoken.textContent = `${tour[i].title}. ${tour[i].text}`;
-    if (document.activeElement === document.body) guide.title.focus({ preventScroll: true });
+  }
+
+  /* Scroll to what is new, if the reader cannot see it below the bars that stay. */
+  function see(element) {
+    if (document.activeElement === document.body) element.focus({ preventScroll: true });
+    const top = parseFloat(getComputedStyle(bar).top) + bar.offsetHeight;
+    const { top: at, bottom } = element.getBoundingClientRect();
+    if (at >= top && bottom <= window.innerHeight) return;
+    element.style.scrollMarginTop = `calc(${top}px + 1.6rem)`;
+    element.scrollIntoView({ block: "start", behavior: "instant" });
+  }
+
+  function goSee(change) {
+    go(change);
+    see(title);
   }
 
   const leaveTour = () => {
@@ -544,7 +576,8 @@ function show(root, data, kit, otherModel, changeModel) {
   const modePick = pick("Mode", modes.map((mode) => MODES[mode]), 0, (i) => {
     halt();
     if (modes[i] === "tour") visit(state.tour);
-    else go({ mode: modes[i] });
+    else goSee({ mode: modes[i] });
+    if (modes[i] === "what") see(two);
   });
   modePick.classList.add("o-modes");
   const panels = { tour: guide.head, explore: exploring, what: asking };
@@ -586,7 +619,7 @@ function show(root, data, kit, otherModel, changeModel) {
     root.parentElement.dataset.ready = true;
     if (changed) {
       const isSame = base.written.join() === changed.written.join();
-      if (isSame) status.textContent = "The translation stays the same.";
+      if (isSame) spoken.textContent = "No word changed.";
       else spoken.textContent = `It now writes: ${changed.written.map(word).join(" ")}.`;
     }
   }
@@ -602,7 +635,6 @@ function show(root, data, kit, otherModel, changeModel) {
     check(sides, Number(run === changed));
     sides.querySelectorAll("input").forEach((box) => { box.disabled = !changed; });
     state.row = Math.min(state.row, run.src.length - 1);
-    state.step = Math.min(state.step, run.written.length - 1);
     drawTwo();
     drawWords();
     drawAll();
@@ -625,6 +657,9 @@ function show(root, data, kit, otherModel, changeModel) {
     root.dataset.mode = state.mode;
     for (const [mode, panel] of Object.entries(panels)) panel.hidden = mode !== state.mode;
     guide.ask.hidden = guide.steps.hidden = state.mode !== "tour";
+    walk.hidden = state.mode !== "explore";
+    if (state.mode === "what") asking.before(two); /* what comes out, above the switches */
+    else stageBox.before(two);
     what.hidden = state.mode === "tour";
     two.hidden = state.mode !== "what" && !state.changes.length;
     check(modePick, modes.indexOf(state.mode));
@@ -635,7 +670,7 @@ function show(root, data, kit, otherModel, changeModel) {
     const at = nodes.indexOf(state.node);
     scrub.value = at;
     scrub.setAttribute("aria-valuetext", nameOf(state.node));
-    count.textContent = `${at + 1} of ${nodes.length}`;
+    count.textContent = `${at + 1} of ${nodes.length}: ${nameOf(state.node)}`;
     if ("node" in change) {
       spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
     }
@@ -664,18 +699,21 @@ function show(root, data, kit, otherModel, changeModel) {
     return true;
   }
 
+  const bar = make("div", { class: "o-bar c-inputs" }, modePick, status, walk, guide.steps);
+  const stageBox = make("div", { class: "o-stage" }, where, title, what, headPick, view, hint,
+    card);
   root.append(
     make("div", { class: "o-sentence" }, make("span", { class: "o-name" }, "English"), source,
       make("span", { class: "o-name" }, "German"), target),
-    make("div", { class: "o-bar c-inputs" }, modePick, status, guide.steps),
-    make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
-      Object.values(panels), two, make("div", { class: "o-stage" }, where, title, what, headPick,
-        view, hint, card), guide.ask, spoken)));
+    bar, make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
+      Object.values(panels), two, stageBox, guide.ask, spoken)));
+  const above = document.querySelector(".bd-header-article"); /* stays at the top of the book */
   root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
   const widen = () => {
     const isWide = getComputedStyle(fold.firstChild).display === "none";
     if (fold.dataset.wide !== String(isWide)) fold.open = isWide;
     fold.dataset.wide = String(isWide);
+    bar.style.top = `${above?.offsetHeight ?? 0}px`;
   };
   new ResizeObserver(widen).observe(root);
   widen();

@@ -50,14 +50,14 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf, keysO
     const total = row.reduce((sum, value) => sum + Math.exp(value - most), 0);
     return [["the score", row[c]], ["minus the largest of the row", row[c] - most],
       ["e to this power", Math.exp(row[c] - most)],
-      [`divided by the row’s sum of such powers, ${short(total)}`,
+      [`divided by the row’s sum of such powers, ${exact(total)}`,
         Math.exp(row[c] - most) / total]];
   };
 
   const linear = (column) => {
     const width = x.shape.at(-1);
     return { words: `The ${width} numbers of ${wordsOf(0)[r]}, times the weights of this `
-      + "feature.",
+      + `${node.axes.at(-1) === "word" ? "word" : "feature"}.`,
     terms: features(width, (i) => [at(x, r, i), own("weight", column, i)]),
     parts: named("bias") ? [["bias", own("bias", column)]] : [] };
   };
@@ -86,10 +86,10 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf, keysO
       const unit = (row[c] - mean) / Math.sqrt(variance + config.norm_eps);
       return { words: `The vector of ${wordsOf(0)[r]} gets mean 0 and variance 1; then each `
         + "feature has a weight and a bias.",
-      steps: [["the number", row[c]], [`minus the mean, ${short(mean)}`, row[c] - mean],
-        [`divided by the deviation, ${short(Math.sqrt(variance + config.norm_eps))}`, unit],
-        [`times its weight, ${short(weight)}`, unit * weight],
-        [`plus its bias, ${short(bias)}`, unit * weight + bias]] };
+      steps: [["the number", row[c]], [`minus the mean, ${exact(mean)}`, row[c] - mean],
+        [`divided by the deviation, ${exact(Math.sqrt(variance + config.norm_eps))}`, unit],
+        [`times its weight, ${exact(weight)}`, unit * weight],
+        [`plus its bias, ${exact(bias)}`, unit * weight + bias]] };
     },
     linear: () => linear(c),
     heads: () => linear(h * d_k + c),
