@@ -33,8 +33,8 @@ the rest. Nothing is causal. How many pairs of blocks are computed?""",
         "The global block reads all 64. Most others read six. Which ones read fewer?",
     ),
     answer="""The global block reads 64. The other 63 read at most six each: 378. Two
-read only five: the second block, whose left neighbour is the global one, and the last block,
-which has no right neighbour. That makes $64 + 378 - 2 = 440$ of 4,096.""",
+read only five: the second block, whose left neighbour is the global one, and the last
+block, which has no right neighbour. That makes $64 + 378 - 2 = 440$ of 4,096.""",
     computed=count_pairs,
 )
 
