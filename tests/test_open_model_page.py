@@ -438,6 +438,38 @@ def test_every_switch_is_set_by_its_address_and_writes_again(opened, change):
     assert kept == [change]
 
 
+def test_a_change_that_changes_no_word_says_so_and_goes_in_any_mode(opened):
+    change = [{**HEAD, "head": 0}]
+    control = opened(what=json.dumps(change), node="memory")
+    expect(control.locator(".o-outcome")).to_have_text("No word changed.")
+    control.get_by_text("Explore", exact=True).click()
+    press(control, "Switch the change off")
+    expect(control.locator(".o-runs")).to_be_hidden()
+
+
+def test_a_shorter_sentence_keeps_the_step_for_later(opened):
+    control = opened(what='[{"kind":"mask"}]', node="decoder.output", step=5)
+    expect(control.locator(".o-outcome")).to_contain_text("its last step is shown")
+    assert control.locator(".o-target [aria-pressed='true']").inner_text() == "EOS"
+    control.get_by_role("switch", name="Invert").uncheck()
+    expect(control.locator(".o-outcome")).to_have_text("No change is on.")
+    assert control.locator(".o-target [aria-pressed='true']").inner_text() == "Buch"
+
+
+def test_what_is_new_is_in_sight_and_next_stays(opened, tab):
+    tab.set_viewport_size({"width": 400, "height": 800})
+    control = opened(node="decoder.1.cross_attention.weights", step=5, head=1, cell=5)
+    control.locator(".o-onward button").last.click()
+    expect(control.locator(".o-stage h3")).to_have_text("Blended values")
+    expect(control.locator(".o-stage h3")).to_be_in_viewport(ratio=1)
+    expect(control.get_by_role("button", name="Next")).to_be_in_viewport(ratio=1)
+    control.get_by_text("Guided tour").click()
+    for _ in range(5):
+        control.locator(".o-choices button").last.scroll_into_view_if_needed()
+        press(control.locator(".o-bar"), "Next")
+        expect(control.locator(".o-tour h3")).to_be_in_viewport(ratio=1)
+
+
 # -- The tour --------------------------------------------------------------------------
 
 

@@ -605,6 +605,7 @@ function show(root, data, kit, otherModel, changeModel) {
       changed = other;
       isChanged = Boolean(changed);
       status.textContent = "";
+      if (document.activeElement !== input) input.value = text;
     } catch (error) {
       if (compute.newest !== mine) return;
       status.textContent = error.message;
@@ -619,8 +620,10 @@ function show(root, data, kit, otherModel, changeModel) {
     root.parentElement.dataset.ready = true;
     if (changed) {
       const isSame = base.written.join() === changed.written.join();
-      if (isSame) spoken.textContent = "No word changed.";
-      else spoken.textContent = `It now writes: ${changed.written.map(word).join(" ")}.`;
+      const says = isSame ? "No word changed."
+        : `It now writes: ${changed.written.map(word).join(" ")}.`;
+      if (state.mode === "what") status.textContent = says; /* in sight beside every switch */
+      else spoken.textContent = says;
     }
   }
 
@@ -650,11 +653,12 @@ function show(root, data, kit, otherModel, changeModel) {
     const isNew = (...parts) => parts.some((part) => part in change
       && JSON.stringify(change[part]) !== JSON.stringify(state[part]));
     const isRun = isNew("text", "changes");
-    const isAsking = isNew("mode") && change.mode === "what";
+    const isMode = isNew("mode"), isAsking = isMode && change.mode === "what";
     const isStage = !stage || isNew("node", "head", "row", "step", "mode");
     if ("node" in change && !("column" in change)) state.column = undefined;
     Object.assign(state, change);
     root.dataset.mode = state.mode;
+    if (isMode) status.textContent = "";
     for (const [mode, panel] of Object.entries(panels)) panel.hidden = mode !== state.mode;
     guide.ask.hidden = guide.steps.hidden = state.mode !== "tour";
     walk.hidden = state.mode !== "explore";
