@@ -78,6 +78,8 @@ def listing(walk: Tag) -> list[tuple[str, list[str]]]:
     source = (ROOT / path).read_text("utf-8").splitlines()
     slides, lines, notes = [], [], []
     for group in walk.select(".w-group"):
+        if group.find_parent("template"):  # a call that can be entered
+            continue
         numbers = [line["data-number"] for line in group.select(".w-line")]
         code = [source[int(number) - 1] for number in dict.fromkeys(numbers) if number]
         if lines and code and code[0].lstrip().startswith("def "):
