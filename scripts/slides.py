@@ -78,8 +78,6 @@ def listing(walk: Tag) -> list[tuple[str, list[str]]]:
     source = (ROOT / path).read_text("utf-8").splitlines()
     slides, lines, notes = [], [], []
     for group in walk.select(".w-group"):
-        if group.find_parent("template"):  # a call that can be entered
-            continue
         numbers = [line["data-number"] for line in group.select(".w-line")]
         code = [source[int(number) - 1] for number in dict.fromkeys(numbers) if number]
         if lines and code and code[0].lstrip().startswith("def "):
@@ -106,7 +104,7 @@ def without_links(element: Tag) -> str:
 def slides_of(page: str) -> tuple[str, list[str]]:
     """Return the title of a chapter's page, and its slides."""
     article = BeautifulSoup(page, "html.parser").select_one("article")
-    for hidden in article.select("details, style, script, section.walk button"):
+    for hidden in article.select("details, style, script, template, .walk button"):
         hidden.decompose()
     title, heading, said = words(article.h1), "", []
     slides, points = [], []
