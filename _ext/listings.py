@@ -1,15 +1,17 @@
-"""Let the listings of a page share what they can.
+"""Let the listings of the book share what they can.
 
 A listing records calls of functions that other chapters walk through: the page links to
-the notes there. Each listing brings its style and its script, for JupyterLab; a page
-needs the first style and the last script.
+the notes there. Each listing brings its style and its script, for JupyterLab; the pages
+load them from two files instead.
 """
 
 import re
 from html import escape
+from pathlib import Path
 
 from docutils import nodes
 
+MADE = "made/listings"
 WALKED = re.compile(r'data-walk="([^"]+)"')
 STYLE = re.compile(r'(?<=line by line">)<style>.*?</style>', re.DOTALL)
 SCRIPT = re.compile(r"(?<=</div>)<script>/\* The arrow keys.*?</script>", re.DOTALL)
@@ -24,7 +26,7 @@ def note_listings(app, doctree):
 
 
 def share(app, pagename, templatename, context, doctree):
-    """Insert the address of the notes into the calls of a page; drop what is double."""
+    """Insert the address of the notes into the calls of a page; drop what is shared."""
     if doctree is None or 'class="walk"' not in context.get("body", ""):
         return
     facts, titles = app.env.metadata, app.env.titles
@@ -43,14 +45,24 @@ def share(app, pagename, templatename, context, doctree):
         return f'{match[1]} data-home="{address}" data-chapter="{chapter}"'
 
     body = CALL.sub(insert, context["body"])
-    styles, scripts = list(STYLE.finditer(body)), list(SCRIPT.finditer(body))
-    doubles = sorted([*styles[1:], *scripts[:-1]], key=re.Match.start, reverse=True)
-    for double in doubles:
-        body = body[: double.start()] + body[double.end() :]
-    context["body"] = body
+    context["body"] = SCRIPT.sub("", STYLE.sub("", body))
+    app.add_css_file(f"{MADE}.css")
+    app.add_js_file(f"{MADE}.js", loading_method="defer")
+
+
+def write(app):
+    """Write what the listings share, before the static files are copied."""
+    from bookkit.inspection import as_html
+
+    folder = Path(app.srcdir, "book/_static")
+    for ending, text in (("css", as_html.STYLE), ("js", as_html.SCRIPT)):
+        path = folder / f"{MADE}.{ending}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def setup(app):
+    app.connect("builder-inited", write)
     app.connect("doctree-read", note_listings)
     app.connect("html-page-context", share)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

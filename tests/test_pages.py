@@ -246,12 +246,12 @@ def test_no_page_shows_or_carries_what_only_a_kernel_can_move():
     assert faults_of(lambda page: re.findall(moved, page.read_text("utf-8"))) == {}
 
 
-def test_a_panel_adds_less_than_22_kb_to_its_page():
+def test_a_panel_adds_less_than_20_kb_to_its_page():
     panels = soup(built(HTML / "book" / "b_laboratory.html")).select(".c-still")
     assert panels
     for panel in panels:
         assert not panel.select(".c-wrong"), "it could not even start"
-        assert len(gzip.compress(str(panel).encode(), 6)) < 22_000, panel["aria-label"]
+        assert len(gzip.compress(str(panel).encode(), 6)) < 20_000, panel["aria-label"]
         assert len(panel.select("style")) <= len(panel.select("[data-walk], .control"))
 
 

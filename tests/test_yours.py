@@ -54,12 +54,16 @@ def test_a_correct_model_passes_every_piece(model, tmp_path):
 def test_a_mistake_is_named_and_no_solution_is_shown(step, name, tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "SECONDS", 1)
     folder = wrong(step, name, tmp_path)
-    every_test = rungs(yours.BY_NAME[step].build)
+    build = yours.BY_NAME[step].build
+    every_test = rungs(build)
     record = {"failures": {step: dict.fromkeys(every_test, 9)}, "passed": {}}
     (folder / yours.RECORD).write_text(json.dumps(record), "utf-8")
     report = yours.check_step(step, folder)
     assert report.passed is False
     assert MISTAKES[step][name][2] in report.says
+    for idea in build.ideas:
+        if f"“{idea.says}”" in report.says and "stopped" not in report.says:
+            assert report.hints == (idea.more or build.hints[1:])
     report = replace(report, trace="")  # the student's own lines
     shown = repr(report) + report._repr_html_()
     assert not [line for line in solutions() if line in shown]
@@ -181,7 +185,7 @@ def test_an_endless_milestone_is_stopped(tmp_path, monkeypatch):
     report = yours.check_step("translate", wrong("greedy", "endless", tmp_path))
     assert report.passed is False
     assert "stopped after 0.05 minutes, and half a minute is usual" in report.says
-    assert report.trace  # the lines that ran when it was stopped
+    assert "in greedy" in report.trace
     assert "milestones.py" not in report.trace
 
 

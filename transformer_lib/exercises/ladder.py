@@ -150,7 +150,9 @@ def own_lines(error: BaseException) -> str:
         if frame.filename not in NOT_THEIRS
         and not frame.filename.startswith(limits.LIBRARIES)
     ]
-    return "\n".join(lines[-6:])
+    if len(lines) > 6:  # where the reader's code was entered, and where it ended
+        lines = [*lines[:3], "...", *lines[-3:]]
+    return "\n".join(lines)
 
 
 def wrong_shape(name: str, axes: str, expected: torch.Size, found: torch.Size) -> str:
