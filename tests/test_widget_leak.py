@@ -290,13 +290,21 @@ def test_a_finger_taps_and_draws(browser, made):
     assert torch.equal(mask_on_the_page(control), expected)
     assert page.evaluate("document.documentElement.scrollWidth") <= view["width"]
 
-    finger = context.new_cdp_session(page)  # draws from one cell to the next but one
-    path = [middle(cell(control, 4, column)) for column in (4, 5, 6)]
-    for kind, at in [("touchStart", path[:1]), *(("touchMove", [p]) for p in path),
-                     ("touchEnd", [])]:  # fmt: skip
-        points = [{"x": x, "y": y} for x, y in at]
-        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    finger = context.new_cdp_session(page)
+
+    def draw(path):
+        events = [("touchStart", path[:1]), *(("touchMove", [p]) for p in path)]
+        for kind, at in [*events, ("touchEnd", [])]:
+            points = [{"x": x, "y": y} for x, y in at]
+            finger.send(
+                "Input.dispatchTouchEvent", {"type": kind, "touchPoints": points}
+            )
+
+    draw([middle(cell(control, 4, column)) for column in (4, 5, 6)])
     expected[4, 4:] = False  # as its first cell; the last two were hidden before
+    assert torch.equal(mask_on_the_page(control), expected)
+    x, y = middle(cell(control, 3, 2))
+    draw([(x, y), (x + 3, y - 12), (x + 5, y - 40), (x + 40, y - 80)])  # scrolls
     assert torch.equal(mask_on_the_page(control), expected)
     context.close()
 

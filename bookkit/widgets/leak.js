@@ -231,7 +231,8 @@ function draw(root, data, { make, button, pick, paint }) {
   grid.addEventListener("pointermove", (event) => {
     if (!stroke || !event.buttons) return;
     const cell = cellAt(event), [t, s] = stroke.from;
-    if (!cell || (!stroke.moved && cell[0] === t && cell[1] === s)) return;
+    if (event.pointerType === "touch" && !stroke.moved && cell?.[0] !== t) stroke = undefined;
+    if (!stroke || !cell || (!stroke.moved && cell[0] === t && cell[1] === s)) return;
     const painted = stroke.moved && state.mask[cell[0]][cell[1]] === stroke.to;
     stroke.moved = true;
     if (painted) return;
