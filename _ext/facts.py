@@ -30,6 +30,9 @@ class GatherFacts(SphinxTransform):
         section = next(self.document.findall(nodes.section), None)
         facts = [node for node in section or () if kind_of(node)]
         if len(facts) < 2:
+            for node in facts:
+                if kind_of(node) == NOT_SHOWN:
+                    section.remove(node)
             return
         box = nodes.container(classes=["facts"])
         section.insert(section.index(facts[0]), box)

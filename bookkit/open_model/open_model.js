@@ -1,6 +1,6 @@
 /* One sentence through the whole model: a drawing, the tensor of one step, and its sums. */
 const SHARE = 0.75; /* of a row's weight gets lines */
-const PAUSE = 1600; /* milliseconds between two steps of Play */
+const PAUSE = 1200; /* milliseconds between two steps of Play */
 const PRODUCTS = 5; /* of a sum are shown */
 const LIKELY = 5; /* words with a bar */
 const KEPT = 8; /* sentences, whose numbers need not be computed again */
@@ -119,6 +119,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const recorded = new Run(data.recording, data.written);
   const state = { mode: "tour", tour: 0, text: undefined, node: nodes[0], row: 1, step: 0,
     head: 0, column: undefined, changes: [] };
+  const engine = data.engine ?? new Engine(data);
   let base = recorded, changed = null, isChanged = false, run = recorded;
   let stage, playing, unpacked;
 
@@ -155,24 +156,21 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   /* -- The drawing -- */
-  const { map } = data;
-  const links = [...map.querySelectorAll("a")];
-  roving(map, () => links);
-  const boxOf = (name) => links.map((link) => link.dataset.box)
-    .filter((box) => name === box || name.startsWith(`${box}.`))
-    .reduce((a, b) => (b.length > a.length ? b : a), "");
-  map.onclick = (event) => {
-    const link = event.target.closest("a");
-    if (!link) return;
-    event.preventDefault();
+  const mainOf = (box) => [`${box}.weights`, `${box}.active`, box, `${box}.x`]
+    .find((name) => byName.has(name));
+  const map = drawing(kit, data.map, (box) => {
+    halt();
     leaveTour();
-    if (fold.dataset.wide !== "true") fold.open = false; /* on a phone it is in the way */
-    const { box } = link.dataset, weights = `${box}.weights`;
-    goSee({ node: nodes.includes(weights) ? weights
-      : nodes.find((name) => boxOf(name) === box) ?? state.node });
-  };
-  const fold = make("details", { class: "o-fold" },
-    make("summary", {}, "The drawing of the model"), map);
+    goSee({ node: mainOf(box) });
+  });
+  const fold = make("details", { class: "o-fold", open: true },
+    make("summary", {}, "The drawing of the model"), data.map);
+
+  function drawMap() {
+    const step = stepNow();
+    map.paint(run, step, { "src.ids": word(run.src[state.row]), "tgt.ids": word(run.tgt[step]),
+      probabilities: word(run.written[step]) });
+  }
 
   function placeOf(name) {
     const [half, layer, part] = name.split(".");
@@ -184,6 +182,24 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   const nameOf = (name) => `${byName.get(name).label} (${placeOf(name).toLowerCase()})`;
+
+  /* The steps inside a box. */
+  const tabs = make("div", { class: "o-tabs", role: "group", "aria-label": "Steps of this box" });
+  roving(tabs, () => [...tabs.children]);
+
+  function drawTabs(name) {
+    const box = map.boxOf(name), own = nodes.filter((node) => map.boxOf(node) === box);
+    if (tabs.dataset.box !== box) {
+      tabs.dataset.box = box;
+      tabs.replaceChildren(...own.map((node) => button(byName.get(node).label,
+        () => go({ node }))));
+    }
+    tabs.hidden = state.mode === "tour" || own.length === 1;
+    [...tabs.children].forEach((tab, i) => tab.setAttribute("aria-pressed", own[i] === name));
+    rove([...tabs.children], own.indexOf(name));
+    const { offsetLeft = 0 } = tabs.children[own.indexOf(name)];
+    tabs.scrollTo({ left: offsetLeft - tabs.clientWidth / 3, behavior: "instant" });
+  }
 
   /* -- The stage: the tensor of the node -- */
   const title = make("h3", { tabindex: -1 }), where = make("p", { class: "o-where" });
@@ -357,11 +373,8 @@ function show(root, data, kit, otherModel, changeModel) {
     view.className = `o-view${isWeights(node) ? " o-both" : ""}`;
     stage = { name: node.name, parts };
     boards()[focused]?.focus({ preventScroll: true });
-    rove(links, links.findIndex((link) => link.dataset.box === boxOf(node.name)));
-    links.forEach((link) => {
-      if (link.dataset.box === boxOf(node.name)) link.setAttribute("aria-current", "step");
-      else link.removeAttribute("aria-current");
-    });
+    map.mark(node.name, Boolean(playing));
+    drawTabs(node.name);
     check(headPick, state.head);
   }
 
@@ -457,19 +470,32 @@ function show(root, data, kit, otherModel, changeModel) {
   const scrub = make("input", { type: "range", min: 0, max: nodes.length - 1, step: 1,
     "aria-label": "Step of the pass", input: () => go({ node: nodes[scrub.valueAsNumber] }) });
   const count = make("span", { class: "o-name o-count" });
+  const track = make("div", { class: "o-track", "aria-hidden": "true" },
+    map.colours(nodes).map((colour) => {
+      const part = make("i");
+      part.style.background = colour;
+      return part;
+    }));
+  const main = map.names.flatMap((box) => (box === "src" || box === "tgt"
+    ? nodes.filter((name) => map.boxOf(name) === box) : [mainOf(box)]));
 
-  function move(by) {
-    const to = nodes.indexOf(state.node) + by;
-    if (to in nodes) goSee({ node: nodes[to] });
+  /* To a step beside this one, or of `list` if the reader only watches. */
+  function move(by, list = nodes) {
+    const at = nodes.indexOf(state.node) + by;
+    const to = list.find((name) => nodes.indexOf(name) >= at);
+    const show = playing ? go : goSee; /* what plays does not scroll the page */
+    if (at >= 0 && to) show({ node: to });
     else if (by > 0 && stepNow() + 1 < run.written.length) {
-      goSee({ step: stepNow() + 1, node: "tgt.ids" });
+      show({ step: stepNow() + 1, node: "tgt.ids" });
     } else halt();
   }
 
   function halt() {
+    if (!playing) return;
     clearInterval(playing);
     playing = undefined;
     play.textContent = "Play";
+    map.mark(state.node, false);
   }
 
   const play = button("Play", () => {
@@ -477,8 +503,9 @@ function show(root, data, kit, otherModel, changeModel) {
       halt();
       return;
     }
-    playing = setInterval(() => move(1), PAUSE);
+    playing = setInterval(() => move(1, main), PAUSE);
     play.textContent = "Pause";
+    map.mark(state.node, true);
   });
   const step = (by) => () => {
     halt();
@@ -493,14 +520,15 @@ function show(root, data, kit, otherModel, changeModel) {
     input.value = text;
     go({ text, changes: [], step: 0, column: undefined });
   };
+  const examples = make("select", { "aria-label": "Examples", change: () => {
+    send(data.sentences[examples.selectedIndex - 1]);
+    examples.selectedIndex = 0;
+  } }, ["Examples", ...data.sentences].map((text) => make("option", {}, text)));
   const exploring = make("div", { class: "o-explore" },
     make("div", { class: "o-own c-inputs" }, typed,
       button("Translate", () => send(input.value)),
-      make("div", { class: "o-examples" }, data.sentences.map((text) =>
-        button(text, () => send(text)))),
-      make("div", { class: "o-examples" },
-        button(otherModel, () => changeModel((text) => { status.textContent = text; })))),
-    make("div", { class: "o-scrub c-inputs" }, scrub, count));
+      examples, button(otherModel, () => changeModel((text) => { status.textContent = text; }))),
+    make("div", { class: "o-scrub" }, track, scrub, count));
   const walk = make("div", { class: "o-steps" }, button("Back", step(-1)), play,
     button("Next", step(1)));
 
@@ -584,7 +612,6 @@ function show(root, data, kit, otherModel, changeModel) {
 
   /* -- From state to page -- */
   const computed = new Map(); /* text -> its run without changes */
-  const engine = data.engine ?? new Engine(data);
   if (recorded.has(...nodes)) computed.set(data.sentences[0], recorded);
 
   /* The runs that the state asks for; the newest question wins. */
@@ -640,6 +667,7 @@ function show(root, data, kit, otherModel, changeModel) {
     state.row = Math.min(state.row, run.src.length - 1);
     drawTwo();
     drawWords();
+    drawMap();
     drawAll();
   }
 
@@ -653,6 +681,7 @@ function show(root, data, kit, otherModel, changeModel) {
     const isNew = (...parts) => parts.some((part) => part in change
       && JSON.stringify(change[part]) !== JSON.stringify(state[part]));
     const isRun = isNew("text", "changes");
+    const isMoved = !stage || isNew("row", "step");
     const isMode = isNew("mode"), isAsking = isMode && change.mode === "what";
     const isStage = !stage || isNew("node", "head", "row", "step", "mode");
     if ("node" in change && !("column" in change)) state.column = undefined;
@@ -668,13 +697,17 @@ function show(root, data, kit, otherModel, changeModel) {
     two.hidden = state.mode !== "what" && !state.changes.length;
     check(modePick, modes.indexOf(state.mode));
     if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
+    /* A sum that the tour speaks of stands above its question. */
+    if ("column" in (tour[state.tour]?.state ?? {})) guide.ask.before(card);
+    else guide.ask.after(card);
     if (isAsking) changes.show(state.changes);
+    if (isMoved) drawMap();
     if (isStage) drawAll();
     else drawCell();
     const at = nodes.indexOf(state.node);
     scrub.value = at;
     scrub.setAttribute("aria-valuetext", nameOf(state.node));
-    count.textContent = `${at + 1} of ${nodes.length}: ${nameOf(state.node)}`;
+    count.textContent = `${at + 1} of ${nodes.length}`;
     if ("node" in change) {
       spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
     }
@@ -704,19 +737,18 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   const bar = make("div", { class: "o-bar c-inputs" }, modePick, status, walk, guide.steps);
-  const stageBox = make("div", { class: "o-stage" }, where, title, what, headPick, view, hint,
-    card);
+  const stageBox = make("div", { class: "o-stage" }, tabs, where, title, what, headPick, view,
+    hint);
   root.append(
     make("div", { class: "o-sentence" }, make("span", { class: "o-name" }, "English"), source,
       make("span", { class: "o-name" }, "German"), target),
     bar, make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
-      Object.values(panels), two, stageBox, guide.ask, spoken)));
+      Object.values(panels), two, stageBox, guide.ask, card, spoken)));
   const above = document.querySelector(".bd-header-article"); /* stays at the top of the book */
   root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
   const widen = () => {
     const isWide = getComputedStyle(fold.firstChild).display === "none";
-    if (fold.dataset.wide !== String(isWide)) fold.open = isWide;
-    fold.dataset.wide = String(isWide);
+    if (isWide) fold.open = true;
     bar.style.top = `${above?.offsetHeight ?? 0}px`;
   };
   new ResizeObserver(widen).observe(root);
