@@ -466,6 +466,19 @@ def test_a_head_that_is_off_changes_the_words_that_are_marked(opened):
     expect(control.locator(".o-two mark")).to_have_count(0)
 
 
+def test_boxes_are_marked_that_have_other_numbers_at_this_word(opened):
+    control = opened(what=json.dumps([HEAD]), step=3)
+    marked = control.locator(".o-differs")
+    after = [*("decoder.1.cross_attention", "decoder.1.feed_forward")]
+    after += ["decoder.output", "logits", "probabilities"]
+    found = marked.evaluate_all("(all) => all.map((each) => each.dataset.box)")
+    assert found == after  # what comes before has read the same words
+    control.locator(".o-target button").nth(4).click()
+    assert marked.count() == 11  # all of the decoder: it has read another word
+    control.get_by_text("as trained", exact=True).last.click()
+    assert marked.count() == 0
+
+
 def test_the_switches_begin_with_the_words_that_the_reader_follows(opened):
     control = opened(node="memory", step=4, token=1)
     control.get_by_text("What if?").click()

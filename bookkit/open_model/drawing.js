@@ -72,9 +72,15 @@ function drawing({ weightColour, signedColour }, map, picked) {
     });
   }
 
+  /* Mark the boxes of these nodes. */
+  function contrast(nodes) {
+    const boxes = new Set(nodes.map(({ name }) => boxOf(name)));
+    links.forEach((link) => link.classList.toggle("o-differs", boxes.has(link.dataset.box)));
+  }
+
   /* Every node in the colour of its box. */
   const colours = (nodes) => nodes.map((node) => links[names.indexOf(boxOf(node))]
     .querySelector("rect").style.getPropertyValue("--line"));
 
-  return { names, boxOf, paint, mark, colours };
+  return { names, boxOf, paint, mark, contrast, colours };
 }

@@ -4,6 +4,7 @@ const PAUSE = 1200; /* milliseconds between two steps of Play */
 const PRODUCTS = 5; /* of a sum are shown */
 const LIKELY = 5; /* words with a bar */
 const KEPT = 8; /* sentences, whose numbers need not be computed again */
+const NOISE = 1e-5; /* two numbers so near are the same */
 const WORDS_SHOWN = 2000; /* a larger vocabulary fits no screen */
 const SPECIAL = { "<pad>": "PAD", "<s>": "BOS", "</s>": "EOS" };
 const MODES = { tour: "Guided tour", explore: "Explore", what: "What if?" };
@@ -66,6 +67,19 @@ class Run {
   row(name, r) {
     const { data, shape } = this.tensor(name);
     return data.subarray(r * shape.at(-1), (r + 1) * shape.at(-1));
+  }
+
+  /* Whether a tensor has other numbers than another run's, as far as a row and a key. */
+  differs(other, name, rows, keys) {
+    const [own, its] = [this, other].map((run) => run.tensor(name));
+    const [count, columns] = own.shape.length === 1 ? [own.shape[0], 1] : own.shape.slice(-2);
+    const [all, wide] = its.shape.length === 1 ? [its.shape[0], 1] : its.shape.slice(-2);
+    return own.data.some((value, i) => {
+      const [c, r] = [i % columns, Math.floor(i / columns) % count];
+      if (r >= Math.min(rows, all) || c >= Math.min(keys, wide)) return false;
+      const h = Math.floor(i / columns / count);
+      return Math.abs(value - its.data[(h * all + r) * wide + c]) > NOISE;
+    });
   }
 
   /* The likeliest words after a step, with their probabilities. */
@@ -170,6 +184,8 @@ function show(root, data, kit, otherModel, changeModel) {
     const step = stepNow();
     map.paint(run, step, { "src.ids": word(run.src[state.row]), "tgt.ids": word(run.tgt[step]),
       probabilities: word(run.written[step]) });
+    map.contrast(run === changed ? graph.filter((node) => run.differs(base, node.name,
+      until(node), node.sides[1] === "target" ? step + 1 : Infinity)) : []);
   }
 
   function placeOf(name) {
@@ -550,8 +566,10 @@ function show(root, data, kit, otherModel, changeModel) {
   const two = make("div", { class: "o-runs" },
     make("div", { class: "o-two" }, make("span", { class: "o-name" }, "as trained"), before,
       make("span", { class: "o-name" }, "changed"), after, outcome, undo),
-    make("div", { class: "c-row c-inputs" },
-      make("span", { class: "o-name" }, "Shown below:"), sides));
+    make("p", { class: "o-caption" },
+      "A box with an orange edge has other numbers at this word."));
+  const shown = make("div", { class: "c-row c-inputs o-shown" },
+    make("span", { class: "o-name" }, "Shown:"), sides);
   sides.classList.add("o-sides");
   const asking = make("div", { class: "o-what-if" },
     make("p", { class: "o-lead" }, "Switch on a change. The model writes the sentence again, and "
@@ -564,7 +582,7 @@ function show(root, data, kit, otherModel, changeModel) {
       text.replaceChildren(...texts[side].flatMap((part, i) =>
         [kept[side].has(i) ? part : make(tag, {}, part), " "]));
     });
-    undo.hidden = !changed;
+    undo.hidden = two.lastChild.hidden = !changed;
     outcome.textContent = !changed ? "No change is on."
       : (texts[0].join() === texts[1].join() ? "No word changed." : "")
         + (state.step > stepNow() ? " The sentence ends earlier: its last step is shown." : "");
@@ -692,9 +710,9 @@ function show(root, data, kit, otherModel, changeModel) {
     guide.ask.hidden = guide.steps.hidden = state.mode !== "tour";
     walk.hidden = state.mode !== "explore";
     if (state.mode === "what") asking.before(two); /* what comes out, above the switches */
-    else stageBox.before(two);
+    else shown.before(two);
     what.hidden = state.mode === "tour";
-    two.hidden = state.mode !== "what" && !state.changes.length;
+    two.hidden = shown.hidden = state.mode !== "what" && !state.changes.length;
     check(modePick, modes.indexOf(state.mode));
     if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
     /* A sum that the tour speaks of stands above its question. */
@@ -743,7 +761,7 @@ function show(root, data, kit, otherModel, changeModel) {
     make("div", { class: "o-sentence" }, make("span", { class: "o-name" }, "English"), source,
       make("span", { class: "o-name" }, "German"), target),
     bar, make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
-      Object.values(panels), two, stageBox, guide.ask, card, spoken)));
+      Object.values(panels), two, shown, stageBox, guide.ask, card, spoken)));
   const above = document.querySelector(".bd-header-article"); /* stays at the top of the book */
   root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
   const widen = () => {
