@@ -1,10 +1,8 @@
 /* One sentence through the whole model: a drawing, the tensor of one step, and its sums. */
 const SHARE = 0.75; /* of a row's weight gets lines */
 const PAUSE = 1200; /* milliseconds between two steps of Play */
-const PRODUCTS = 5; /* of a sum are shown */
 const LIKELY = 5; /* words with a bar */
 const KEPT = 8; /* sentences, whose numbers need not be computed again */
-const NOISE = 1e-5; /* two numbers so near are the same */
 const WORDS_SHOWN = 2000; /* a larger vocabulary fits no screen */
 const SPECIAL = { "<pad>": "PAD", "<s>": "BOS", "</s>": "EOS" };
 const MODES = { tour: "Guided tour", explore: "Explore", what: "What if?" };
@@ -33,61 +31,6 @@ const rove = (items, current) => items.forEach((item, i) =>
 const check = (picked, chosen) => picked.querySelectorAll("input").forEach((box, i) => {
   box.checked = i === chosen;
 });
-
-/* Floats of 16 bits, as the recording holds them. */
-function halves(base64) {
-  const text = atob(base64), numbers = new Float32Array(text.length / 2);
-  for (let i = 0; i < numbers.length; i++) {
-    const bits = text.charCodeAt(2 * i) + 256 * text.charCodeAt(2 * i + 1);
-    const [sign, exponent, part] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
-    numbers[i] = sign * (exponent === 31 ? (part ? NaN : Infinity)
-      : exponent ? 2 ** (exponent - 15) * (1 + part / 1024) : 2 ** -14 * (part / 1024));
-  }
-  return numbers;
-}
-
-/* One translation, and the tensor of each node. */
-class Run {
-  constructor(held, written) {
-    Object.assign(this, { held, written });
-    this.src = [...this.tensor("src.ids").data];
-    this.tgt = [...this.tensor("tgt.ids").data];
-  }
-
-  has(...names) {
-    return names.every((name) => name in this.held);
-  }
-
-  tensor(name) {
-    const held = this.held[name];
-    if (typeof held.data === "string") held.data = halves(held.data);
-    return held;
-  }
-
-  row(name, r) {
-    const { data, shape } = this.tensor(name);
-    return data.subarray(r * shape.at(-1), (r + 1) * shape.at(-1));
-  }
-
-  /* Whether a tensor has other numbers than another run's, as far as a row and a key. */
-  differs(other, name, rows, keys) {
-    const [own, its] = [this, other].map((run) => run.tensor(name));
-    const [count, columns] = own.shape.length === 1 ? [own.shape[0], 1] : own.shape.slice(-2);
-    const [all, wide] = its.shape.length === 1 ? [its.shape[0], 1] : its.shape.slice(-2);
-    return own.data.some((value, i) => {
-      const [c, r] = [i % columns, Math.floor(i / columns) % count];
-      if (r >= Math.min(rows, all) || c >= Math.min(keys, wide)) return false;
-      const h = Math.floor(i / columns / count);
-      return Math.abs(value - its.data[(h * all + r) * wide + c]) > NOISE;
-    });
-  }
-
-  /* The likeliest words after a step, with their probabilities. */
-  likely(step, count) {
-    const shares = this.row("probabilities", step);
-    return topk(shares, count).map((id) => ({ id, share: shares[id] }));
-  }
-}
 
 /* The page begins with the small model; the captions' model comes on demand. */
 function draw(root, data, kit, [first]) {
@@ -232,13 +175,7 @@ function show(root, data, kit, otherModel, changeModel) {
     : Math.min(state.row, run.src.length - 1));
   const until = (node) => (node.sides[0] === "target" ? stepNow() + 1 : Infinity);
 
-  /* The rows of a node; of one head, if it has heads. */
-  function slice(name) {
-    const { shape, data: values } = run.tensor(name);
-    const [rows, columns] = shape.length === 1 ? [shape[0], 1] : shape.slice(-2);
-    const from = shape.length === 3 ? state.head * rows * columns : 0;
-    return { rows, columns, at: (r, c) => values[from + r * columns + c] };
-  }
+  const slice = (name) => run.slice(name, state.head);
 
   function largestOf(...names) {
     let most = 0;
@@ -425,7 +362,7 @@ function show(root, data, kit, otherModel, changeModel) {
         make("b", {}, node.name === "probabilities" ? percent(value) : short(value)),
         nudge("Previous cell", "‹", c - 1), nudge("Next cell", "›", c + 1)),
       make("p", {}, isSet ? "The change has set this number. Its rule would give another:"
-        : sum.words), table(sum), onward(node));
+        : sum.words), sumTable(make, sum), onward(node));
     spoken.textContent = `${name}: ${short(value)}. ${sum.words}`;
   }
 
@@ -437,37 +374,6 @@ function show(root, data, kit, otherModel, changeModel) {
         go({ column });
         card.querySelector(`[aria-label="${label}"]`).focus({ preventScroll: true });
       } }, text);
-  }
-
-  /* What the rule gives. */
-  function totalOf({ terms = [], parts = [], divide = 1, steps = [] }) {
-    if (steps.length) return steps.at(-1)[1];
-    const products = terms.reduce((sum, [, a, b]) => sum + a * b, 0);
-    return parts.reduce((sum, [, value]) => sum + value, products) / divide;
-  }
-
-  function table({ terms = [], parts = [], divide, steps = [] }) {
-    const entry = (label, text, value, isSum) => make("tr", { class: isSum ? "o-sum" : null },
-      make("th", { scope: "row" }, make("bdi", {}, label)), make("td", {}, text),
-      make("td", {}, exact(value)));
-    const rows = steps.map(([label, value]) => entry(label, "", value));
-    const order = terms.map(([label, a, b]) => [label, a, b, a * b])
-      .sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
-    const most = order.slice(0, PRODUCTS), rest = order.slice(PRODUCTS);
-    for (const [label, a, b, product] of most) {
-      rows.push(entry(label, `${exact(a)} × ${exact(b)}`, product));
-    }
-    const add = (list, i) => list.reduce((sum, each) => sum + each[i], 0);
-    if (rest.length) {
-      rows.push(entry(`${rest.length} smaller product${rest.length > 1 ? "s" : ""}`, "",
-        add(rest, 3)));
-    }
-    for (const [label, value] of parts) rows.push(entry(label, "", value));
-    const total = totalOf({ terms, parts });
-    if (rows.length > 1 && !steps.length) rows.push(entry("sum", "", total, true));
-    if (divide) rows.push(entry(`divided by ${short(divide, 0)}`, "", total / divide, true));
-    return make("table", { class: "o-products" },
-      rows.length > 1 ? make("caption", {}, "Each number is rounded.") : [], rows);
   }
 
   function onward(node) {
@@ -767,7 +673,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const widen = () => {
     const isWide = getComputedStyle(fold.firstChild).display === "none";
     if (isWide) fold.open = true;
-    bar.style.top = `${above?.offsetHeight ?? 0}px`;
+    root.style.setProperty("--above", `${above?.offsetHeight ?? 0}px`);
   };
   new ResizeObserver(widen).observe(root);
   widen();

@@ -24,6 +24,7 @@ PACKAGE = "bookkit.open_model"
 LIBRARY = ("tokenizer.js", "decoding.js")
 ENGINE = ("engine.js", "worker.js")
 SCRIPTS = (
+    "run.js",
     "cells.js",
     "drawing.js",
     "sums.js",
