@@ -536,7 +536,7 @@ def test_a_shorter_sentence_keeps_the_step_for_later(opened):
     expect(control.locator(".o-outcome")).to_contain_text("its last step is shown")
     assert control.locator(".o-target [aria-pressed='true']").inner_text() == "EOS"
     control.get_by_role("switch", name="Invert").uncheck()
-    expect(control.locator(".o-outcome")).to_have_text("No change is on.")
+    expect(control.locator(".o-two")).to_contain_text("Switch on a change below.")
     assert control.locator(".o-target [aria-pressed='true']").inner_text() == "Buch"
 
 
@@ -590,6 +590,7 @@ def test_the_tour_can_be_walked_from_the_first_step_to_the_last(opened, made):
     ("step", "name", "at", "column"),
     [
         ("weights", "encoder.1.self_attention.weights", (1, 4), 3),  # red: a
+        ("heads", "encoder.1.self_attention.weights", (3, 4), 2),  # red: reads
         ("cross", "decoder.1.cross_attention.weights", (2, 4), 4),  # ein: red
         ("gender", "decoder.1.cross_attention.weights", (1, 3), 5),  # liest: book
     ],
@@ -607,7 +608,7 @@ def test_the_tour_quotes_the_right_numbers(values):
     ein = values["probabilities"][3].topk(2).values
     assert [round(100 * ein[0].item()), round(1000 * ein[1].item())] == [92, 2]
     assert values["src.ids"][1] == 425
-    active = values["encoder.0.feed_forward.active"]
+    active = values["encoder.1.feed_forward.active"]
     assert (active == 0).float().mean() > 0.5  # most cells are silent
 
 
@@ -721,7 +722,7 @@ def test_the_captions_model_comes_on_demand_and_goes_again(opened, tab, made, pa
         "**/made/translator.js", lambda route: route.fulfill(body=to_script(large))
     )
     control = opened(node="memory")
-    press(control, "Load the captions’ model, 2.1 MB")
+    press(control, "Load a larger model, 2.1 MB")
     expect(control.locator(".o-source")).to_have_text("Amanisridingabike.EOS")
     assert control.locator(".o-map a").count() == len(boxes(4))
     control.get_by_role("link", name="decoder layer 3, cross-attention").click()
@@ -734,6 +735,6 @@ def test_the_captions_model_comes_on_demand_and_goes_again(opened, tab, made, pa
 def test_if_its_weights_are_not_there_the_page_says_where_it_looked(opened, tab):
     tab.route("**/made/translator.js", lambda route: route.abort())
     control = opened(node="memory")
-    press(control, "Load the captions’ model, 2.1 MB")
+    press(control, "Load a larger model, 2.1 MB")
     expect(control.locator(".o-status")).to_contain_text("The weights are not here")
     tab.faults.clear()  # the file that is not there

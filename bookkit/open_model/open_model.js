@@ -39,7 +39,7 @@ function draw(root, data, kit, [first]) {
 
   function showSmall() {
     leave?.();
-    leave = show(root, small, kit, "Load the captions’ model, 2.1 MB", load);
+    leave = show(root, small, kit, "Load a larger model, 2.1 MB", load);
   }
 
   async function load(say) {
@@ -122,6 +122,15 @@ function show(root, data, kit, otherModel, changeModel) {
   });
   const fold = make("details", { class: "o-fold", open: true },
     make("summary", {}, "The drawing of the model"), data.map);
+
+  const isWide = () => getComputedStyle(fold.firstChild).display === "none";
+
+  /* The drawing has a column of its own; on a phone it stands below what the tour says. */
+  function placeFold() {
+    const before = isWide() ? sideBy : state.mode === "tour" ? guide.head.nextSibling : sideBy;
+    if (fold.nextSibling !== before) before.before(fold);
+    if (isWide()) fold.open = true;
+  }
 
   function drawMap() {
     const step = stepNow();
@@ -377,7 +386,8 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   function onward(node) {
-    const to = (name) => button(nameOf(name), () => goSee({ node: name, column: undefined }));
+    const to = (name) => button(nameOf(name), () => goSee({ node: name,
+      column: byName.get(name).axes.at(-1) === node.axes.at(-1) ? state.column : undefined }));
     const uses = graph.filter(({ of }) => of.includes(node.name)).map(({ name }) => name);
     const chapter = `chapter ${Number(node.chapter.slice(0, 2))}`;
     const row = (label, names) => (names.length ? [make("dt", {}, label),
@@ -427,7 +437,9 @@ function show(root, data, kit, otherModel, changeModel) {
     }
     playing = setInterval(() => move(1, main), PAUSE);
     play.textContent = "Pause";
-    map.mark(state.node, true);
+    if (state.node === nodes.at(-1) && stepNow() + 1 === run.written.length) {
+      go({ node: nodes[0], step: 0 });
+    } else map.mark(state.node, true);
   });
   const step = (by) => () => {
     halt();
@@ -438,6 +450,15 @@ function show(root, data, kit, otherModel, changeModel) {
   input.addEventListener("keydown", ({ key, isComposing }) => {
     if (key === "Enter" && !isComposing) send(input.value);
   });
+  /* Words that the small model knows have one token. */
+  function newWords() {
+    const words = tokenizer.pieces(run.src.slice(0, -1)).join("").split("▁").slice(1);
+    return tour.length ? words.filter((text) => {
+      const known = text.replace(/[,.]+$/, "");
+      return tokenizer.encode(known).length > 1;
+    }) : [];
+  }
+
   const send = (text) => {
     input.value = text;
     go({ text, changes: [], step: 0, column: undefined });
@@ -446,16 +467,18 @@ function show(root, data, kit, otherModel, changeModel) {
     send(data.sentences[examples.selectedIndex - 1]);
     examples.selectedIndex = 0;
   } }, ["Examples", ...data.sentences].map((text) => make("option", {}, text)));
+  const unlearned = make("p", { class: "o-caption o-new", role: "status" });
   const exploring = make("div", { class: "o-explore" },
     make("div", { class: "o-own c-inputs" }, typed,
       button("Translate", () => send(input.value)),
       examples, button(otherModel, () => changeModel((text) => { status.textContent = text; }))),
+    unlearned,
     make("div", { class: "o-scrub" }, track, scrub, count));
   const walk = make("div", { class: "o-steps" }, button("Back", step(-1)), play,
     button("Next", step(1)));
 
   /* -- What if? -- */
-  const before = make("p", { lang: "de" }), after = make("p", { lang: "de" });
+  const before = make("p", { lang: "de" }), after = make("p");
   const sides = pick("The run on the stage", ["as trained", "with the change"], 0, (i) => {
     isChanged = i === 1;
     settle();
@@ -471,25 +494,26 @@ function show(root, data, kit, otherModel, changeModel) {
   const undo = button("Switch the change off", () => go({ changes: [] }));
   const two = make("div", { class: "o-runs" },
     make("div", { class: "o-two" }, make("span", { class: "o-name" }, "as trained"), before,
-      make("span", { class: "o-name" }, "changed"), after, outcome, undo),
+      make("span", { class: "o-name" }, "changed"), after,
+      make("div", { class: "o-ends" }, undo, outcome)),
     make("p", { class: "o-caption" },
-      "A box with an orange edge has other numbers at this word."));
+      "In the drawing, orange edges mark other numbers at this word."));
   const shown = make("div", { class: "c-row c-inputs o-shown" },
     make("span", { class: "o-name" }, "Shown:"), sides);
   sides.classList.add("o-sides");
-  const asking = make("div", { class: "o-what-if" },
-    make("p", { class: "o-lead" }, "Switch on a change. The model writes the sentence again, and "
-      + "the words that differ are marked."), changes.element);
+  const asking = make("div", { class: "o-what-if" }, changes.element);
 
   function drawTwo() {
     const texts = [base, changed ?? base].map(({ written }) => written.map(word));
     const kept = common(...texts);
     [[before, "s"], [after, "mark"]].forEach(([text, tag], side) => {
+      text.lang = changed || text === before ? "de" : "";
       text.replaceChildren(...texts[side].flatMap((part, i) =>
         [kept[side].has(i) ? part : make(tag, {}, part), " "]));
     });
-    undo.hidden = two.lastChild.hidden = !changed;
-    outcome.textContent = !changed ? "No change is on."
+    for (const part of [undo, two.lastChild]) part.classList.toggle("o-absent", !changed);
+    if (!changed) after.replaceChildren("Switch on a change below.");
+    outcome.textContent = !changed ? ""
       : (texts[0].join() === texts[1].join() ? "No word changed." : "")
         + (state.step > stepNow() ? " The sentence ends earlier: its last step is shown." : "");
   }
@@ -498,8 +522,9 @@ function show(root, data, kit, otherModel, changeModel) {
   const guide = tourPanel(kit, tour, visit);
 
   function visit(i) {
-    const { state: own } = tour[i];
+    const { state: own, drawing: needsDrawing = false } = tour[i];
     state.tour = i;
+    fold.open = isWide() || needsDrawing;
     go({ text: undefined, column: undefined, changes: [], row: 1, step: 0, head: 0, ...own,
       mode: "tour" });
     see(guide.title);
@@ -569,13 +594,15 @@ function show(root, data, kit, otherModel, changeModel) {
     changes.show(list);
     settle();
     root.parentElement.dataset.ready = true;
-    if (changed) {
-      const isSame = base.written.join() === changed.written.join();
-      const says = isSame ? "No word changed."
-        : `It now writes: ${changed.written.map(word).join(" ")}.`;
-      if (state.mode === "what") status.textContent = says; /* in sight beside every switch */
-      else spoken.textContent = says;
-    }
+    const { written } = changed ?? base;
+    const says = !changed ? `It writes: ${written.map(word).join(" ")}.`
+      : written.join() === base.written.join() ? "No word changed."
+        : `It now writes: ${written.map(word).join(" ")}.`;
+    if (state.mode === "tour") spoken.textContent = says;
+    else if (isAsked) status.textContent = says; /* in sight beside every switch */
+    const words = newWords();
+    unlearned.textContent = words.length ? `New to the model, which reads ${words.length > 1
+      ? "them" : "it"} in pieces: ${words.join(", ")}.` : "";
   }
 
   function drawToken({ step, id }) {
@@ -611,6 +638,7 @@ function show(root, data, kit, otherModel, changeModel) {
     if ("node" in change && !("column" in change)) state.column = undefined;
     Object.assign(state, change);
     root.dataset.mode = state.mode;
+    if (stage) placeFold();
     if (isMode) status.textContent = "";
     for (const [mode, panel] of Object.entries(panels)) panel.hidden = mode !== state.mode;
     guide.ask.hidden = guide.steps.hidden = state.mode !== "tour";
@@ -621,17 +649,20 @@ function show(root, data, kit, otherModel, changeModel) {
     two.hidden = shown.hidden = state.mode !== "what" && !state.changes.length;
     check(modePick, modes.indexOf(state.mode));
     if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
-    /* A sum that the tour speaks of stands above its question. */
-    if ("column" in (tour[state.tour]?.state ?? {})) guide.ask.before(card);
+    /* A sum that the tour speaks of stands above its question, and on a phone any sum. */
+    if (!isWide() || "column" in (tour[state.tour]?.state ?? {})) guide.ask.before(card);
     else guide.ask.after(card);
     if (isAsking) changes.show(state.changes);
     if (isMoved) drawMap();
     if (isStage) drawAll();
     else drawCell();
+    if (change.column !== undefined && !("node" in change) && !card.hidden) {
+      card.firstChild.scrollIntoView({ block: "nearest", behavior: "instant" });
+    }
     const at = nodes.indexOf(state.node);
     scrub.value = at;
     scrub.setAttribute("aria-valuetext", nameOf(state.node));
-    count.textContent = `${at + 1} of ${nodes.length}`;
+    count.textContent = `step ${at + 1} of ${nodes.length}`;
     if ("node" in change) {
       spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
     }
@@ -663,16 +694,16 @@ function show(root, data, kit, otherModel, changeModel) {
   const bar = make("div", { class: "o-bar c-inputs" }, modePick, status, walk, guide.steps);
   const stageBox = make("div", { class: "o-stage" }, tabs, where, title, what, headPick, view,
     hint);
+  const sideBy = make("div", { class: "o-side-by" }, Object.values(panels), two, shown, stageBox,
+    guide.ask, card, spoken);
   root.append(
     make("div", { class: "o-sentence" }, make("span", { class: "o-name" }, "English"), source,
       make("span", { class: "o-name" }, "German"), target),
-    bar, make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
-      Object.values(panels), two, shown, stageBox, guide.ask, card, spoken)));
+    bar, make("div", { class: "o-main" }, fold, sideBy));
   const above = document.querySelector(".bd-header-article"); /* stays at the top of the book */
   root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
   const widen = () => {
-    const isWide = getComputedStyle(fold.firstChild).display === "none";
-    if (isWide) fold.open = true;
+    placeFold();
     root.style.setProperty("--above", `${above?.offsetHeight ?? 0}px`);
   };
   new ResizeObserver(widen).observe(root);

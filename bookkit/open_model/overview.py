@@ -6,7 +6,7 @@ A box has its name on the left. On the right the page paints a picture of its te
 from html import escape
 from itertools import pairwise
 
-WIDTH, BOX, HIGH, PITCH = 484, 192, 30, 39
+WIDTH, BOX, HIGH, PITCH = 484, 192, 30, 41
 COLUMNS = {"encoder": 124, "decoder": 360}  # the middle of each
 TITLE = 26  # the height of a column's title
 PICTURE, PADDING = 76, 4  # the width of a box's picture, and the room around it
@@ -57,12 +57,12 @@ def boxes(layers: int) -> list[dict[str, object]]:
             for kind in own:
                 place(column, (f"{column}.{layer}.{kind}", *KINDS[kind], row))
                 row += 1
-            row += 0.3
+            row += 0.45
         if column == "encoder":
             place(column, ("memory", "memory", "memory", row))
         else:
             place(column, ("decoder.output", "last norm", "norm", row))
-            place(column, ("logits", "scores", "output", row + 1))
+            place(column, ("logits", "logits", "output", row + 1))
             place(column, ("probabilities", "next word", "target", row + 2))
     return placed
 
@@ -101,7 +101,7 @@ def overview(layers: int) -> str:
         for layer in range(layers):
             name = f"{column}.{layer}."
             own = [box["row"] for box in places if box["name"].startswith(name)]
-            top, bottom = y(max(own)) - 6, y(min(own)) + HIGH + 6
+            top, bottom = y(max(own)) - 11, y(min(own)) + HIGH + 10
             left, width = middle - BOX / 2 - 8, BOX + 16
             beside = left - 7 if column == "encoder" else left + width + 17
             parts.append(
@@ -118,6 +118,14 @@ def overview(layers: int) -> str:
             parts.append(
                 f'<path class="o-arrow" d="M{middle} {y(low)}V{y(high) + HIGH + 1}"/>'
             )
+        for box in places:  # the residual stream goes past it and is added again
+            if box["column"] == column and len(box["name"].split(".")) == 3:
+                low, high = y(box["row"]) + HIGH + 6, y(box["row"]) - 6
+                parts.append(
+                    f'<path class="o-stream" d="M{middle} {low}h{-BOX / 2 - 4:g}V{high}'
+                    f'H{middle - 4}"/><path class="o-plus" d="M{middle - 4} {high}'
+                    'a4 4 0 1 0 8 0a4 4 0 1 0 -8 0h8m-4 -4v8"/>'
+                )
     memory = next(box for box in places if box["name"] == "memory")
     across = (COLUMNS["encoder"] + COLUMNS["decoder"]) // 2
     right = COLUMNS["encoder"] + BOX // 2
@@ -142,7 +150,7 @@ def overview(layers: int) -> str:
         if len(where) == 3:
             spoken = f' aria-label="{where[0]} layer {where[1]}, {label}"'
         parts.append(
-            f'<a href="#node={box["name"]}" data-box="{box["name"]}"{spoken}>'
+            f'<a xlink:href="#node={box["name"]}" data-box="{box["name"]}"{spoken}>'
             f'<rect x="{left:g}" y="{top}" width="{BOX}" height="{HIGH}" rx="6" '
             f'style="--fill: var(--book-{box["kind"]}); '
             f'--line: var(--book-{box["kind"]}-line)"/>'
