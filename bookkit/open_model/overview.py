@@ -150,7 +150,8 @@ def overview(layers: int) -> str:
         if len(where) == 3:
             spoken = f' aria-label="{where[0]} layer {where[1]}, {label}"'
         parts.append(
-            f'<a role="link" xlink:href="#node={box["name"]}" data-box="{box["name"]}"{spoken}>'
+            f'<a role="link" xlink:href="#node={box["name"]}" '
+            f'data-box="{box["name"]}"{spoken}>'
             f'<rect x="{left:g}" y="{top}" width="{BOX}" height="{HIGH}" rx="6" '
             f'style="--fill: var(--book-{box["kind"]}); '
             f'--line: var(--book-{box["kind"]}-line)"/>'
