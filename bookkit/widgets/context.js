@@ -22,6 +22,7 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
     .reverse(),
   make("tr", {}, make("td"), buttons.map((each) => make("th", { scope: "col", lang: "en" }, each))));
   const now = make("p", { class: "c-german", lang: "de" });
+  const hint = make("p", { class: "c-hint" });
   const status = make("p", { class: "c-unseen", role: "status" });
 
   function update() {
@@ -35,10 +36,13 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
       const isNew = each?.at === i;
       word.textContent = isNew ? each.word : words[i];
       word.setAttribute("aria-pressed", isNew);
+      word.setAttribute("aria-disabled", isLocked());
     });
     const old = german.split(" "), text = each?.german ?? german;
     now.replaceChildren(...(state.shown < steps ? ["?"] : text.split(" ").flatMap(
       (word, i) => [word === old[i] ? word : make("mark", {}, word), " "])));
+    hint.textContent = "How far each vector moves, in % of its length. Read from the bottom"
+      + (isLocked() ? "." : ", and press any word.");
     answer();
   }
 
@@ -52,13 +56,21 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
       + answers.textContent;
   }
 
+  /* A question keeps its sentence until it is answered. */
+  const isLocked = () => !current().told;
+
   /* The next word that may stand there, and after the last one the old word again. */
   function exchange(at) {
-    stop();
+    if (isLocked()) {
+      if (!state.timer) answers.textContent = "Choose your guess and press Show first. After "
+        + "that you can exchange any word.";
+      status.textContent = answers.textContent;
+      return;
+    }
     const here = exchanges.flatMap((each, i) => (each.at === at ? [i] : []));
     const i = here.indexOf(state.chosen);
     state.chosen = i < 0 ? here[0] : here[i + 1] ?? -1;
-    state.shown = current().told ? steps : 1;
+    state.shown = steps;
     update();
     announce();
   }
@@ -90,16 +102,17 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
   const current = () => QUESTIONS[state.question];
   const asks = make("p", { class: "c-asks", tabindex: -1 });
   const guesses = make("div", { class: "c-row c-inputs c-guess" });
-  const answers = make("span");
+  const answers = make("span", { tabindex: -1 });
   const show = button("Show", () => {
+    if (state.timer) return;
     if (current().guess === undefined) {
+      answer();
       announce();
       return;
     }
     state.chosen = current().chosen;
     state.shown = matchMedia("(prefers-reduced-motion: reduce)").matches ? steps : 1;
     guesses.querySelectorAll("input").forEach((input) => { input.disabled = true; });
-    asks.focus(); /* the button goes */
     if (state.shown < steps) state.timer = setInterval(step, FRAME);
     step();
   });
@@ -115,8 +128,11 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
       stop();
       settle();
     }
+    const isThere = document.activeElement === show;
     update();
-    if (state.shown === steps) announce();
+    if (state.shown < steps) return;
+    announce();
+    if (isThere) (next.hidden ? answers : next).focus(); /* the button is gone */
   }
 
   function settle() {
@@ -147,8 +163,8 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
     answers.textContent = told ?? (state.timer ? "" : guess === undefined
       ? "Choose your guess, then press Show." : "Press Show.");
     answers.className = told ? "c-reached" : "";
-    show.hidden = Boolean(told) || state.timer !== null;
-    show.setAttribute("aria-disabled", guess === undefined);
+    show.hidden = Boolean(told);
+    show.setAttribute("aria-disabled", guess === undefined || state.timer !== null);
     show.classList.toggle("c-first", guess !== undefined);
     next.hidden = !told || state.question === QUESTIONS.length - 1;
   }
@@ -157,8 +173,6 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
     make("div", { class: "c-two" }, make("span", { class: "c-hint" }, "before"),
       make("p", { class: "c-german", lang: "de" }, german),
       make("span", { class: "c-hint" }, "now"), now),
-    make("p", { class: "c-hint" }, "How far each vector moves, in % of its length. Read from "
-      + "the bottom; press a word to exchange it."),
-    table, status);
+    hint, table, status);
   ask();
 }
