@@ -17,6 +17,7 @@ WORDS = "the", "red", "cat"
 QUERY = (2.0, 1.0)
 KEY = ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0))
 VALUE = ((0.0, 0.0), (2.0, 0.0), (0.0, 2.0))
+SCREEN = 790  # pixels of a phone of 850, below the bar of the page
 # A hundredth or a percent is the last digit that the page shows.
 SHOWN = {"rtol": 0, "atol": 0.005 + 1e-12}
 
@@ -177,6 +178,17 @@ def test_a_finger_pulls_a_tip_and_the_page_does_not_scroll(browser):
     send("touchEnd")
     check(control, query=(3, -0.5))
     assert page.evaluate("scrollY") == before
+    asks, reply, *planes = (
+        each.bounding_box()
+        for each in control.locator(".c-asks, .c-answers, svg").all()
+    )
+    assert asks["y"] < reply["y"] < min(plane["y"] for plane in planes)
+    assert max(plane["y"] + plane["height"] for plane in planes) - asks["y"] <= SCREEN
+    control.get_by_label("query × 4").check()  # a long reply moves nothing below it
+    assert says(control).startswith("✓")
+    tops = [control.locator(e).last.bounding_box()["y"] for e in ("svg", ".c-asks")]
+    assert tops[0] - tops[1] == planes[-1]["y"] - asks["y"]
+    control.get_by_label("query × 4").uncheck()
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     sizes = control.locator(".c-target").evaluate_all(
         "all => all.map(e => e.getBoundingClientRect().width)"

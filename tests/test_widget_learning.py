@@ -15,6 +15,7 @@ KEYS = {WITH: "yes", WITHOUT: "no"}
 GOALS = {"melon": "nolem", "pleading": "gnidaelp"}
 FIRST = 150  # updates, until "gnidaelp" is right
 EVERY = 10
+SCREEN = 790  # pixels of a phone of 850, below the bar of the page
 
 
 def table(name):
@@ -392,6 +393,8 @@ def test_a_finger_moves_the_point_on_a_phone_and_nothing_is_wider(browser, made)
     control.locator(".c-guess label").nth(1).tap()
     page.touchscreen.tap(*place(control, FIRST))
     assert answers(control).startswith("✓")
+    asks, map_ = (control.locator(p).bounding_box() for p in (".c-asks", ".c-map"))
+    assert map_["y"] + map_["height"] - asks["y"] <= SCREEN  # the slider is between
     control.get_by_role("button", name="Next question").tap()
     control.locator(".c-guess label").first.tap()
     control.get_by_role("button", name="Check").tap()

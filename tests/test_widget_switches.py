@@ -18,6 +18,7 @@ SENTENCES = "the cat reads a red book", "she opens the door"
 CAT, DOOR = "die Katze liest ein rotes Buch", "sie macht die Tür auf"
 LOOKS_AHEAD = "Cross-attention, layer 1, head 1"
 HEADS, H = 24, 4
+SCREEN = 790  # pixels of a phone of 850, below the bar of the page
 # The browser rounds every vector to float32, and a probability is at most 1. The same
 # products in PyTorch, in double precision, differ by less than this.
 TOLERANCE = 5e-5
@@ -165,7 +166,7 @@ def test_the_head_under_the_pointer_is_shown_large_with_its_words(control, made)
         ("Cross-attention, layer 1, head 2", 22, target, source),
     ]:
         head(control, name).hover()
-        expect(control.locator(".c-beside .c-hint").first).to_have_text(name)
+        expect(control.locator(".c-hint:has(+ .c-large)")).to_have_text(name)
         assert large.locator("b").all_inner_texts() == columns
         assert large.locator("span").all_inner_texts() == ["", *rows]
         shares = large.locator("i").evaluate_all(
@@ -262,6 +263,13 @@ def test_a_finger_switches_and_a_phone_has_room(browser, made):
     head(control, LOOKS_AHEAD).tap()
     says(control, "is off")
     assert off(control) == [21]
+    asks, result, board = (
+        control.locator(place).bounding_box()
+        for place in (".c-asks", ".c-beside", ".c-switches")
+    )
+    assert result["y"] > asks["y"]
+    assert result["y"] + result["height"] <= board["y"]
+    assert board["y"] + board["height"] - asks["y"] <= SCREEN
     assert page.evaluate("document.documentElement.scrollWidth") <= view["width"]
     context.close()
 

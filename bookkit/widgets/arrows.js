@@ -374,14 +374,12 @@ function draw(root, { words, axes, start }, kit) {
     tell();
   }
 
-  root.append(asks,
-    make("p", { class: "c-hint c-inputs" }, "Pull the tip of any arrow.",
-      make("span", { class: "c-for-keys" }, " Or choose a tip with the Tab key, and move it "
-        + "with the arrow keys.")),
-    make("div", { class: "c-planes" }, left.figure, right.figure),
-    make("div", { class: "c-below-planes" }, table,
-      make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset)),
-      make("div", { class: "c-answers" }, answers, next)),
-    status);
+  root.append(asks, make("div", { class: "c-answers" }, answers),
+    make("div", { class: "c-row c-inputs c-pull" },
+      make("p", { class: "c-hint" }, "Pull the tip of any arrow.",
+        make("span", { class: "c-for-keys" }, " Or choose a tip with the Tab key, and move it "
+          + "with the arrow keys.")), next),
+    make("div", { class: "c-planes" }, left.figure, right.figure, table),
+    make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset)), status);
   update();
 }

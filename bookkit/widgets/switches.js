@@ -27,8 +27,9 @@ function draw(root, data, { make, choice, button }) {
   const QUESTION = `${count} heads wrote this translation. Which one can it not do without? `
     + "Guess from the maps, then click a map: its head is off, and the rest translates "
     + "again. A second click brings it back.";
-  const tell = (...lines) =>
-    says.replaceChildren(...lines.map((line) => make("span", {}, line)));
+  const tell = (...lines) => says.replaceChildren(...lines.map((line) =>
+    (line instanceof Element ? line : make("span", {}, line))));
+  const heard = (line) => make("span", { class: "c-unseen" }, line); /* what is also drawn */
 
   const nameOf = (i) => `${kinds[Math.floor(i / heads / layers)]}, layer `
     + `${Math.floor(i / heads) % layers}, head ${i % heads}`;
@@ -44,9 +45,9 @@ function draw(root, data, { make, choice, button }) {
       worker ??= new Worker(URL.createObjectURL(
         new Blob([data.worker], { type: "text/javascript" })));
       worker.onerror = () => tell("This page may not compute beside itself: no Worker.");
-      worker.addEventListener("message", function heard({ data: answer }) {
+      worker.addEventListener("message", function answers({ data: answer }) {
         if (answer.number !== number) return;
-        worker.removeEventListener("message", heard);
+        worker.removeEventListener("message", answers);
         if (number === asked) answered(answer); /* else nobody waits any more */
       });
       worker.postMessage({ number, src, target, factors,
@@ -142,10 +143,11 @@ function draw(root, data, { make, choice, button }) {
     drawResult(answer);
     const { german, isCut, probability } = answer;
     const is = german === old.german && !isCut ? "The translation stays the same."
-      : `The translation is now: ${german || "nothing"}${isCut ? " … without an end" : ""}.`;
-    const all = state.on.every(Boolean) ? ""
-      : ` All heads together gave it ${percent(old.probability)}.`;
-    tell(because, is, `Probability of the first translation: ${percent(probability)}.${all}`);
+      : heard(`The translation is now: ${german || "nothing"}${isCut ? " … without an end" : ""}.`);
+    const all = state.on.every(Boolean) ? []
+      : [`All heads together gave it ${percent(old.probability)}.`];
+    tell(because, is, heard(`Probability of the first translation: ${percent(probability)}.`),
+      ...all);
     return answer;
   }
 
@@ -202,7 +204,8 @@ function draw(root, data, { make, choice, button }) {
       : `The probability goes from ${was} to ${now}`;
     if (!isFound) {
       tell(`Not ${nameOf(i)}. ${fell}. Clicks: ${game.clicks}.`,
-        german === old.german ? "The translation stays the same." : `It writes: ${german}.`);
+        german === old.german ? "The translation stays the same."
+          : heard(`It writes: ${german}.`));
       return;
     }
     const isLast = game.number + 1 === LEVELS;
@@ -243,14 +246,12 @@ function draw(root, data, { make, choice, button }) {
         reset();
         tell("All heads are on.");
       }), play),
-    board,
-    make("div", { class: "c-beside" },
-      make("div", { "aria-hidden": "true" }, named, large), make("div", {},
-        make("div", { class: "c-two" }, make("span", { class: "c-hint" }, "All heads"), before,
-          make("span", { class: "c-hint" }, "Now"), after),
-        make("div", { class: "c-left" }, make("span", {}, "Probability of the first: ", number),
-          make("span", { class: "c-track", "aria-hidden": "true" }, fill, whole)),
-        says)));
+    make("div", { class: "c-beside" }, make("div", {},
+      make("div", { class: "c-two" }, make("span", { class: "c-hint" }, "All heads"), before,
+        make("span", { class: "c-hint" }, "Now"), after),
+      make("div", { class: "c-left" }, make("span", {}, "Probability of the first: ", number),
+        make("span", { class: "c-track", "aria-hidden": "true" }, fill, whole))), says),
+    board, make("div", { "aria-hidden": "true" }, named, large));
   asks.textContent = QUESTION;
   drawMaps();
   reset();
