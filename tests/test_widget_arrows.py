@@ -227,6 +227,42 @@ def test_the_tab_key_reaches_every_tip_and_shows_which_has_the_focus(control, ta
     assert names == [*(f"Key of “{word}”" for word in WORDS), "Query of “the”"]
 
 
+def test_of_two_tips_in_one_place_the_last_chosen_is_taken_or_the_other(control, tab):
+    pull(tab, control, "Query", QUERY, KEY[2])
+    tab.mouse.up()
+    front = control.locator(".c-front").first
+    assert "c-query" in front.get_attribute("class").split()
+    told = "The query of “the” lies on the key of “cat”. Press without pulling to take"
+    assert told in control.locator(".c-pull").inner_text()
+    assert told in control.get_by_role("status").inner_text()
+    tab.mouse.click(*place(control, "Query", (1, 0)))
+    assert tab.locator(":focus").get_attribute("aria-label") == "Key of “cat”"
+    assert "c-word" in front.get_attribute("class").split()
+    pull(tab, control, "Query", (1, 0), (2, 2))
+    tab.mouse.up()
+    check(control, query=(1, 0), key=(*KEY[:2], (2, 2)))
+    assert "lies on" not in control.locator(".c-pull").inner_text()
+    pull(tab, control, "Key of “cat”", (2, 2), (1, 0))
+    tab.mouse.up()
+    pull(tab, control, "Key of “cat”", (1, 0), (2, 1))  # it was the last chosen one
+    tab.mouse.up()
+    check(control, query=(1, 0), key=(*KEY[:2], (2, 1)))
+    press(control, "Key of “cat”", ["Shift+ArrowLeft"] * 2 + ["Shift+ArrowDown"] * 2)
+    for name, others in (("Query", "Tab"), ("Key of “cat”", "Shift+Tab")):
+        tab.keyboard.press(others)  # both are reached where they lie together
+        assert tab.locator(":focus").get_attribute("aria-label").startswith(name)
+    tab.keyboard.press("ArrowUp")
+    check(control, query=(1, 0), key=(*KEY[:2], (1, 0.1)))
+
+
+def test_the_nearest_of_close_tips_is_taken(control, tab):
+    pull(tab, control, "Query", QUERY, (1.1, 0))
+    tab.mouse.up()
+    pull(tab, control, "Query", (0.95, 0), (2, 2))
+    tab.mouse.up()
+    check(control, query=(1.1, 0), key=(*KEY[:2], (2, 2)))
+
+
 def test_scale_root_and_mask_do_what_they_say(control):
     for name, state in (
         ("query × 4", {"scale": 4}),
