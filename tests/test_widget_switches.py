@@ -278,24 +278,24 @@ def test_a_finger_switches_and_a_phone_has_room(browser, made):
 
 
 def test_the_game_is_won_by_the_head_that_costs_each_sentence_most(control, small):
-    control.get_by_role("button", name="Play").click()
+    control.get_by_role("button", name="Start the game").click()
     head(control, "Encoder, layer 0, head 3").click()
-    assert "Clicks: 1." in says(control, "^Not Encoder, layer 0, head 3")
+    assert "Tries: 1." in says(control, "^Not Encoder, layer 0, head 3")
     head(control, "Encoder, layer 0, head 3").click()  # again: no further click
     head(control, "Decoder, layer 1, head 1").click()
-    assert "Clicks: 2." in says(control, "^Not Decoder")
+    assert "Tries: 2." in says(control, "^Not Decoder")
     assert off(control) == [13]  # one at a time
     head(control, LOOKS_AHEAD).click()
-    assert "Clicks: 3." in says(control, f"^Found: {LOOKS_AHEAD}")
+    assert "Tries: 3." in says(control, f"^Found: {LOOKS_AHEAD}")
     control.get_by_role("button", name="Next sentence").click()
     says(control, "All heads are on")
     asks = control.locator(".c-asks").inner_text()
     assert asks.startswith("Sentence 2 of 2.")
-    assert "second click" not in asks
+    assert "second press" not in asks
     assert off(control) == []
     head(control, "Decoder, layer 1, head 0").click()
     told = says(control, "^Found: Decoder, layer 1, head 0")
-    assert "Two sentences, 4 clicks. Each sentence needs another head most." in told
+    assert "Two sentences, 4 tries. Each sentence needs another head most." in told
     agrees(control, small, SENTENCES[1])
     head(control, LOOKS_AHEAD).click()  # the game is over
     says(control, "2 are off")
@@ -309,10 +309,10 @@ def test_the_head_of_the_game_is_the_one_whose_columns_cost_most(made, small):
 
 def test_whatever_else_is_pressed_leaves_the_game(control):
     for name in ("All on", "Leave the game"):
-        control.get_by_role("button", name="Play").click()
+        control.get_by_role("button", name="Start the game").click()
         control.get_by_role("button", name=name).click()
         assert says(control, "All heads are on") == "All heads are on."
-        expect(control.get_by_role("button", name="Play")).to_have_count(1)
+        expect(control.get_by_role("button", name="Start the game")).to_have_count(1)
 
 
 # -- For everybody ---------------------------------------------------------------------

@@ -382,8 +382,7 @@ function draw(root, { words, axes, start }, kit) {
       question.answer = `✓ ${reached}`
         + (last ? " That was the last question. Pull what you like." : "");
     }
-    asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
-      + `${questions.length}.`), ` ${question.text}`);
+    asks.replaceChildren(...kit.question(state.question + 1, questions.length, question.text));
     const late = moved && question.answer; /* then the reader may go on playing */
     answers.textContent = reached ? question.answer
       : late ? `✓ Answered. ${question.far(found)}` : moved

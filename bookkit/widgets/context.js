@@ -3,7 +3,8 @@
 const FRAME = 600; /* milliseconds between two steps */
 const DARKEST = 50; /* per cent from which on a cell has the last colour */
 
-function draw(root, { words, german, exchanges }, { make, button, pick, paint, weightColour }) {
+function draw(root, { words, german, exchanges }, { make, button, question, pick, paint,
+  weightColour }) {
   const steps = exchanges[0].moved.length;
   const names = Array.from({ length: steps }, (_, i) => (i === 0 ? "lookup"
     : `layer ${Math.ceil(i / 2)} ${i % 2 ? "gathers" : "thinks"}`));
@@ -136,9 +137,9 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
   }
 
   function settle() {
-    const question = current(), { guess, right, options } = question;
-    question.told = (guess === right ? "✓ " : `You guessed “${options[guess]}”. `)
-      + question.answer;
+    const { guess, right, options, answer: said } = current();
+    current().told = (guess === right ? "✓ " : `You guessed “${options[guess]}”. `)
+      + said;
   }
 
   function stop() {
@@ -149,8 +150,7 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
   function ask() {
     const { text, options } = current();
     Object.assign(state, { chosen: current().chosen, shown: 1 });
-    asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
-      + `${QUESTIONS.length}.`), ` ${text}`);
+    asks.replaceChildren(...question(state.question + 1, QUESTIONS.length, text));
     guesses.replaceChildren(pick("Your guess", options, -1, (i) => {
       current().guess = i;
       answer();

@@ -15,7 +15,7 @@ function written(computed, done) {
   return computed.filter((count) => (sum += count) <= done).length;
 }
 
-function draw(root, { races }, { make, button, pick, slider, line }) {
+function draw(root, { races }, { make, button, question, pick, slider, line }) {
   const asked = races.length - 1, size = races[asked].writes.length;
   const state = { race: asked, at: 0, timer: null, guess: "", begun: false };
   const says = make("p", { class: "c-says" });
@@ -199,9 +199,9 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
     ["kept", "kept, and read"]].map(([kind, text]) =>
     make("span", {}, make("i", { class: `c-${kind}` }), text));
   root.append(
-    make("p", { class: "c-asks" }, "Two decoders write the same sentence. How many "
-      + `positions does the one without the cache compute for ${size} tokens? Guess, `
-      + "then press Play."),
+    make("p", { class: "c-asks" }, question(1, 1, "Two decoders write the same sentence. How "
+      + `many positions does the one without the cache compute for ${size} tokens? Guess, `
+      + "then press Play.")),
     asking, steps, lanes, make("p", { class: "c-legend" }, legend), says, other, status);
   choose(asked);
   status.textContent = ""; /* nothing has happened yet */
