@@ -131,6 +131,20 @@ def test_questions_have_one_header_and_fingers_large_targets(browser, made):
     context.close()
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_empty_box_is_not_filled_and_a_ticked_one_is(show, tab, theme):
+    control = show(all_controls()[-1])
+    tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+    box = control.get_by_role("checkbox").first
+    fill = "e => getComputedStyle(e).backgroundColor"
+    assert box.evaluate("e => getComputedStyle(e).appearance") == "none"
+    assert box.evaluate(fill) == "rgba(0, 0, 0, 0)"
+    box.check()
+    accent = control.evaluate("e => getComputedStyle(e).getPropertyValue('--accent')")
+    red, green, blue = (int(accent.strip()[i : i + 2], 16) for i in (1, 3, 5))
+    assert box.evaluate(fill) == f"rgb({red}, {green}, {blue})"
+
+
 COLOUR = "e => getComputedStyle(e).backgroundColor.match(/\\d+/g).map(Number)"
 
 
