@@ -109,10 +109,10 @@ def test_questions_have_one_header_and_fingers_large_targets(browser, made):
         viewport={"width": 400, "height": 850}, has_touch=True, is_mobile=True
     )
     page = context.new_page()
-    head = "<meta name=viewport content='width=device-width'>"
-    page.set_content(
-        f"<!doctype html><html lang=en>{head}<body style='margin: 16px'>{made._repr_html_()}"
+    head = (
+        "<meta name=viewport content='width=device-width'><body style='margin: 16px'>"
     )
+    page.set_content(f"<!doctype html><html lang=en>{head}{made._repr_html_()}")
     body = page.locator(".control .c-body")
     first = body.locator("> *").first
     assert re.match(r"Question 1 of \d\. ", first.inner_text())
