@@ -19,6 +19,7 @@ COLOURS = {
     "memory": ("#b0dee2", "#17535a"),  # the hue of the source: it is made of it
     "target": ("#fae0e7", "#4d1f2e"),
     "cache": ("#ece4d8", "#3a3126"),
+    "right": ("#c6ebd5", "#0f4a2e"),  # what the model has written right
     "may_attend": ("#0072b2", "#4ba3df"),
     "hidden": ("#e6e6e6", "#2b3138"),
     "plain": ("#f3f4f6", "#22272e"),
@@ -39,6 +40,7 @@ EDGES = {
     "memory": ("#0f6670", "#6cc8d1"),
     "target": ("#b8476e", "#e688a6"),
     "cache": ("#8b6a42", "#c2a27a"),
+    "right": ("#116329", "#7ee2a0"),
     "plain": ("#57606a", "#9ea7b3"),
 }
 # The lines of a plot, in this order: (light, dark).

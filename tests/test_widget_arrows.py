@@ -17,6 +17,7 @@ WORDS = "the", "red", "cat"
 QUERY = (2.0, 1.0)
 KEY = ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0))
 VALUE = ((0.0, 0.0), (2.0, 0.0), (0.0, 2.0))
+SCREEN = 790  # pixels of a phone of 850, below the bar of the page
 # A hundredth or a percent is the last digit that the page shows.
 SHOWN = {"rtol": 0, "atol": 0.005 + 1e-12}
 
@@ -177,6 +178,17 @@ def test_a_finger_pulls_a_tip_and_the_page_does_not_scroll(browser):
     send("touchEnd")
     check(control, query=(3, -0.5))
     assert page.evaluate("scrollY") == before
+    asks, reply, *planes = (
+        each.bounding_box()
+        for each in control.locator(".c-asks, .c-answers, svg").all()
+    )
+    assert asks["y"] < reply["y"] < min(plane["y"] for plane in planes)
+    assert max(plane["y"] + plane["height"] for plane in planes) - asks["y"] <= SCREEN
+    control.get_by_label("query × 4").check()  # a long reply moves nothing below it
+    assert says(control).startswith("✓")
+    tops = [control.locator(e).last.bounding_box()["y"] for e in ("svg", ".c-asks")]
+    assert tops[0] - tops[1] == planes[-1]["y"] - asks["y"]
+    control.get_by_label("query × 4").uncheck()
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     sizes = control.locator(".c-target").evaluate_all(
         "all => all.map(e => e.getBoundingClientRect().width)"
@@ -213,6 +225,42 @@ def test_the_tab_key_reaches_every_tip_and_shows_which_has_the_focus(control, ta
         assert ring.evaluate("e => getComputedStyle(e).stroke") != "none"
         tab.keyboard.press("Tab")
     assert names == [*(f"Key of “{word}”" for word in WORDS), "Query of “the”"]
+
+
+def test_of_two_tips_in_one_place_the_last_chosen_is_taken_or_the_other(control, tab):
+    pull(tab, control, "Query", QUERY, KEY[2])
+    tab.mouse.up()
+    front = control.locator(".c-front").first
+    assert "c-query" in front.get_attribute("class").split()
+    told = "The query of “the” lies on the key of “cat”. Press without pulling to take"
+    assert told in control.locator(".c-pull").inner_text()
+    assert told in control.get_by_role("status").inner_text()
+    tab.mouse.click(*place(control, "Query", (1, 0)))
+    assert tab.locator(":focus").get_attribute("aria-label") == "Key of “cat”"
+    assert "c-word" in front.get_attribute("class").split()
+    pull(tab, control, "Query", (1, 0), (2, 2))
+    tab.mouse.up()
+    check(control, query=(1, 0), key=(*KEY[:2], (2, 2)))
+    assert "lies on" not in control.locator(".c-pull").inner_text()
+    pull(tab, control, "Key of “cat”", (2, 2), (1, 0))
+    tab.mouse.up()
+    pull(tab, control, "Key of “cat”", (1, 0), (2, 1))  # it was the last chosen one
+    tab.mouse.up()
+    check(control, query=(1, 0), key=(*KEY[:2], (2, 1)))
+    press(control, "Key of “cat”", ["Shift+ArrowLeft"] * 2 + ["Shift+ArrowDown"] * 2)
+    for name, others in (("Query", "Tab"), ("Key of “cat”", "Shift+Tab")):
+        tab.keyboard.press(others)  # both are reached where they lie together
+        assert tab.locator(":focus").get_attribute("aria-label").startswith(name)
+    tab.keyboard.press("ArrowUp")
+    check(control, query=(1, 0), key=(*KEY[:2], (1, 0.1)))
+
+
+def test_the_nearest_of_close_tips_is_taken(control, tab):
+    pull(tab, control, "Query", QUERY, (1.1, 0))
+    tab.mouse.up()
+    pull(tab, control, "Query", (0.95, 0), (2, 2))
+    tab.mouse.up()
+    check(control, query=(1.1, 0), key=(*KEY[:2], (2, 2)))
 
 
 def test_scale_root_and_mask_do_what_they_say(control):

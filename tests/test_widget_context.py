@@ -136,8 +136,24 @@ def test_nothing_but_the_lookup_is_shown_before_the_guess(control):
     show.click(force=True)
     assert now(control) == "?"
     assert answers(control) == "Choose your guess, then press Show."
-    word(control, 1).click()
-    assert table(control)[1] == ["?"] * 6
+
+
+def test_the_words_stay_those_of_the_question_until_it_is_answered(control):
+    for answered in ("gathering", "the"):
+        before = control.locator(".c-context").inner_text()
+        for i in (1, 5):
+            word(control, i).click(force=True)
+            assert word(control, i).get_attribute("aria-disabled") == "true"
+            assert control.locator(".c-context").inner_text() == before
+            assert answers(control).endswith("After that you can exchange any word.")
+            assert status(control) == answers(control)
+        assert "press" not in control.locator(".c-hint").last.inner_text()
+        solve(control, answered)
+        word(control, 3).click()
+        assert word(control, 3).inner_text() == "the"
+        assert control.locator(".c-hint").last.inner_text().endswith("press any word.")
+        if answered == "gathering":
+            next_question(control)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +222,7 @@ def test_keys_choose_show_and_exchange(control, tab):
     tab.keyboard.press("Tab")
     tab.keyboard.press("Enter")
     assert answers(control).startswith("✓")
-    assert tab.evaluate("document.activeElement.className") == "c-asks"
+    assert tab.locator(":focus").inner_text() == "Next question"
     word(control, 1).focus()
     tab.keyboard.press(" ")
     assert word(control, 1).inner_text() == "dog"
@@ -214,6 +230,11 @@ def test_keys_choose_show_and_exchange(control, tab):
         "“dog” instead of “cat”. lookup: the 0 %, dog 115 %,"
     )
     assert "German: der Hund liest ein rotes Buch." in status(control)
+    control.get_by_role("button", name="Next question").press("Enter")
+    assert tab.evaluate("document.activeElement.className") == "c-asks"
+    control.get_by_label("the", exact=True).check()
+    control.get_by_role("button", name="Show").press("Enter")
+    assert tab.locator(":focus").inner_text() == answers(control)
 
 
 def test_a_finger_works_on_a_phone_and_nothing_is_wider(browser, made):

@@ -199,7 +199,7 @@ def test_a_click_flips_a_cell_and_says_what_moved(control):
 
 def test_what_shows_the_answer_waits_for_the_first_try(control):
     leak = control.get_by_role("button", name="one leak")
-    play = control.get_by_role("button", name="Play")
+    play = control.get_by_role("button", name="Start the game")
     assert not leak.is_visible()
     assert not play.is_visible()
     cell(control, 1, 1).click()
@@ -229,8 +229,8 @@ def test_the_models_differ_for_a_reason_that_the_page_gives(control):
     control.get_by_label(MASKED).check()
     assert "It had to predict every word from the words so far." in says(control)
     control.get_by_role("button", name="all open").click()
-    assert "it never learned to use it: an open future only confuses it" in says(
-        control
+    assert "so it never learned to use it. Opened alone, most cells of the future" in (
+        says(control)
     )
     control.get_by_label(PEEKING).check()
     assert "so it never had to predict one." in says(control)
@@ -337,10 +337,60 @@ def test_an_open_future_of_another_row_leads_back_to_the_question(control):
     assert says(control).startswith("✓ Row Katze now sees liest")
 
 
+def test_after_the_tick_the_second_question_is_about_the_other_model(
+    control, tokenizer
+):
+    following = control.get_by_role("button", name="Next question")
+    assert asks(control).startswith("Question 1 of 2. Source: the cat reads a red")
+    assert not following.is_visible()
+    cell(control, 2, 3).click()
+    following.click()
+    assert asks(control).startswith("Question 2 of 2. This model was trained with")
+    assert control.get_by_label(MASKED).is_checked()
+    assert torch.equal(mask_on_the_page(control), triangle())
+    cell(control, 2, 3).click()
+    assert says(control) == "Choose your guess first."
+    assert torch.equal(mask_on_the_page(control), triangle())
+    control.get_by_label("rises").check()
+    cell(control, 1, 1).click()
+    assert not control.get_by_role("button", name="one leak").is_visible()
+    cell(control, 1, 1).click()
+    control.get_by_label(PEEKING).check()
+    cell(control, 2, 3).click()
+    assert "The question is about the model that was trained with the" in says(control)
+    cell(control, 2, 3).click()
+    control.get_by_label(MASKED).check()
+    cell(control, 2, 3).click()
+    assert says(control).startswith("You guessed “rises”. Row Katze now sees liest")
+    assert "“liest”, row Katze: 91 % → < 1 %." in says(control)
+    assert control.locator(".c-guess :disabled").count() == 3
+    assert control.get_by_role("button", name="one leak").is_visible()
+    agrees(control, MASKED, tokenizer)
+
+
+def test_only_the_guess_that_the_bar_falls_is_ticked(control):
+    cell(control, 2, 3).click()
+    control.get_by_role("button", name="Next question").click()
+    control.get_by_label("falls").check()
+    cell(control, 2, 3).click()
+    assert says(control).startswith("✓ It falls. Row Katze now sees liest")
+
+
+def test_an_open_future_does_to_the_masked_model_what_the_page_says(tokenizer):
+    before, moves = probabilities(MASKED, tokenizer, triangle()), []
+    for t, s in torch.ones(SIZE, SIZE).triu(1).nonzero():
+        mask = triangle().clone()
+        mask[t, s] = True
+        moves.append((probabilities(MASKED, tokenizer, mask) - before)[t])
+    moves = torch.stack(moves)
+    assert (moves <= -0.02).sum() > len(moves) / 2
+    assert moves.max() < 0.02
+
+
 def test_the_game_is_won_by_finding_the_three_leaks(control):
     try_once(control)
-    assert "a second click hides it again" in asks(control)
-    control.get_by_role("button", name="Play").click()
+    assert "a second press hides it again" in asks(control)
+    control.get_by_role("button", name="Start the game").click()
     assert asks(control).startswith("Level 1 of 3. Three cells of the future are open")
     assert percents(control) == ["?"] * SIZE
     cell(control, 0, 3).click()
@@ -360,29 +410,29 @@ def test_the_game_is_won_by_finding_the_three_leaks(control):
     shares = bars(control)
     assert shares.argmin() == 2
     cell(control, 2, 3).click()
-    assert says(control).endswith("Cells found: 3. Clicks: 5.")
+    assert says(control).endswith("Cells found: 3. Tries: 5.")
     assert torch.equal(mask_on_the_page(control), triangle())
     assert bars(control)[2] > 0.8
 
 
 def test_the_third_level_needs_no_other(control, tokenizer):
     try_once(control)
-    control.get_by_role("button", name="Play").click()
+    control.get_by_role("button", name="Start the game").click()
     control.get_by_role("button", name="Go to level 3").click()
     assert control.get_by_label(MASKED).is_checked()
     assert asks(control).startswith("Level 3 of 3.")
     control.get_by_role("button", name="one leak").click()  # the same mask
     agrees(control, MASKED, tokenizer)
-    control.get_by_role("button", name="Play").click()
+    control.get_by_role("button", name="Start the game").click()
     control.get_by_role("button", name="Go to level 3").click()
     cell(control, 2, 3).click()
-    assert says(control).endswith("Cells found: 1. Clicks: 1.")
+    assert says(control).endswith("Cells found: 1. Tries: 1.")
 
 
 def test_whatever_else_is_pressed_leaves_the_game(control, tokenizer):
     try_once(control)
     for name in ("causal", "Leave the game", "one leak"):
-        control.get_by_role("button", name="Play").click()
+        control.get_by_role("button", name="Start the game").click()
         control.get_by_role("button", name=name).click()
         agrees(control, PEEKING, tokenizer)
         cell(control, 1, 4).click()

@@ -7,6 +7,7 @@ import pytest
 from axe import findings
 from book_files import ROOT
 
+from bookkit.colours import COLOURS, EDGES
 from bookkit.widgets.learning import learning_control
 
 WITH, WITHOUT = "with warm-up", "without warm-up"
@@ -14,6 +15,7 @@ KEYS = {WITH: "yes", WITHOUT: "no"}
 GOALS = {"melon": "nolem", "pleading": "gnidaelp"}
 FIRST = 150  # updates, until "gnidaelp" is right
 EVERY = 10
+SCREEN = 790  # pixels of a phone of 850, below the bar of the page
 
 
 def table(name):
@@ -138,6 +140,31 @@ def test_a_letter_is_marked_as_right_only_in_its_place(control):
     right, other = "c-right", "c-other"
     assert kinds == [right] * 3 + [other] * 3 + [right, "c-none"]
     assert "becomes “gniaepl”: 4 of 8 letters in place" in facts(control)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_right_letter_is_green_and_solid_and_a_wrong_one_dashed(control, tab, theme):
+    tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+    scrub(control, 170)
+    looks = """mark => ["backgroundColor", "borderTopColor", "borderTopStyle"]
+      .map((name) => getComputedStyle(mark)[name])"""
+    fill, line = (
+        both["light dark".split().index(theme)]
+        for both in (COLOURS["right"], EDGES["right"])
+    )
+    for place in (".c-written span", ".c-legend i"):
+        right, other = (
+            control.locator(f"{place}.{kind}").first.evaluate(looks)
+            for kind in ("c-right", "c-other")
+        )
+        assert right == [as_rgb(fill), as_rgb(line), "solid"]
+        assert other[2] == "dashed"
+        red, green, blue = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
+        assert green > max(red, blue)
+
+
+def as_rgb(colour):
+    return f"rgb({', '.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))})"
 
 
 def test_the_tables_support_what_the_control_says(tables):
@@ -366,6 +393,8 @@ def test_a_finger_moves_the_point_on_a_phone_and_nothing_is_wider(browser, made)
     control.locator(".c-guess label").nth(1).tap()
     page.touchscreen.tap(*place(control, FIRST))
     assert answers(control).startswith("✓")
+    asks, map_ = (control.locator(p).bounding_box() for p in (".c-asks", ".c-map"))
+    assert map_["y"] + map_["height"] - asks["y"] <= SCREEN  # the slider is between
     control.get_by_role("button", name="Next question").tap()
     control.locator(".c-guess label").first.tap()
     control.get_by_role("button", name="Check").tap()

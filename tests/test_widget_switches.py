@@ -18,6 +18,7 @@ SENTENCES = "the cat reads a red book", "she opens the door"
 CAT, DOOR = "die Katze liest ein rotes Buch", "sie macht die Tür auf"
 LOOKS_AHEAD = "Cross-attention, layer 1, head 1"
 HEADS, H = 24, 4
+SCREEN = 790  # pixels of a phone of 850, below the bar of the page
 # The browser rounds every vector to float32, and a probability is at most 1. The same
 # products in PyTorch, in double precision, differ by less than this.
 TOLERANCE = 5e-5
@@ -165,7 +166,7 @@ def test_the_head_under_the_pointer_is_shown_large_with_its_words(control, made)
         ("Cross-attention, layer 1, head 2", 22, target, source),
     ]:
         head(control, name).hover()
-        expect(control.locator(".c-beside .c-hint").first).to_have_text(name)
+        expect(control.locator(".c-hint:has(+ .c-large)")).to_have_text(name)
         assert large.locator("b").all_inner_texts() == columns
         assert large.locator("span").all_inner_texts() == ["", *rows]
         shares = large.locator("i").evaluate_all(
@@ -262,6 +263,13 @@ def test_a_finger_switches_and_a_phone_has_room(browser, made):
     head(control, LOOKS_AHEAD).tap()
     says(control, "is off")
     assert off(control) == [21]
+    asks, result, board = (
+        control.locator(place).bounding_box()
+        for place in (".c-asks", ".c-beside", ".c-switches")
+    )
+    assert result["y"] > asks["y"]
+    assert result["y"] + result["height"] <= board["y"]
+    assert board["y"] + board["height"] - asks["y"] <= SCREEN
     assert page.evaluate("document.documentElement.scrollWidth") <= view["width"]
     context.close()
 
@@ -270,24 +278,24 @@ def test_a_finger_switches_and_a_phone_has_room(browser, made):
 
 
 def test_the_game_is_won_by_the_head_that_costs_each_sentence_most(control, small):
-    control.get_by_role("button", name="Play").click()
+    control.get_by_role("button", name="Start the game").click()
     head(control, "Encoder, layer 0, head 3").click()
-    assert "Clicks: 1." in says(control, "^Not Encoder, layer 0, head 3")
+    assert "Tries: 1." in says(control, "^Not Encoder, layer 0, head 3")
     head(control, "Encoder, layer 0, head 3").click()  # again: no further click
     head(control, "Decoder, layer 1, head 1").click()
-    assert "Clicks: 2." in says(control, "^Not Decoder")
+    assert "Tries: 2." in says(control, "^Not Decoder")
     assert off(control) == [13]  # one at a time
     head(control, LOOKS_AHEAD).click()
-    assert "Clicks: 3." in says(control, f"^Found: {LOOKS_AHEAD}")
+    assert "Tries: 3." in says(control, f"^Found: {LOOKS_AHEAD}")
     control.get_by_role("button", name="Next sentence").click()
     says(control, "All heads are on")
     asks = control.locator(".c-asks").inner_text()
     assert asks.startswith("Sentence 2 of 2.")
-    assert "second click" not in asks
+    assert "second press" not in asks
     assert off(control) == []
     head(control, "Decoder, layer 1, head 0").click()
     told = says(control, "^Found: Decoder, layer 1, head 0")
-    assert "Two sentences, 4 clicks. Each sentence needs another head most." in told
+    assert "Two sentences, 4 tries. Each sentence needs another head most." in told
     agrees(control, small, SENTENCES[1])
     head(control, LOOKS_AHEAD).click()  # the game is over
     says(control, "2 are off")
@@ -301,10 +309,10 @@ def test_the_head_of_the_game_is_the_one_whose_columns_cost_most(made, small):
 
 def test_whatever_else_is_pressed_leaves_the_game(control):
     for name in ("All on", "Leave the game"):
-        control.get_by_role("button", name="Play").click()
+        control.get_by_role("button", name="Start the game").click()
         control.get_by_role("button", name=name).click()
         assert says(control, "All heads are on") == "All heads are on."
-        expect(control.get_by_role("button", name="Play")).to_have_count(1)
+        expect(control.get_by_role("button", name="Start the game")).to_have_count(1)
 
 
 # -- For everybody ---------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """The controls, operated in a browser by keyboard and mouse, without the book."""
 
+import re
+
 import pytest
 import torch
 from book_files import ROOT
@@ -92,6 +94,55 @@ def test_jupyterlab_is_told_to_leave_the_keys_to_whatever_has_the_focus(show, ma
         ".map(e => e.outerHTML)"
     )
     assert without == []
+
+
+ASKING = "arrows", "context", "learning", "leak", "race", "split", "switches"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [control for control in all_controls() if control.name in ASKING],
+    ids=lambda control: control.name,
+)
+def test_questions_have_one_header_and_fingers_large_targets(browser, made):
+    context = browser.new_context(
+        viewport={"width": 400, "height": 850}, has_touch=True, is_mobile=True
+    )
+    page = context.new_page()
+    head = (
+        "<meta name=viewport content='width=device-width'><body style='margin: 16px'>"
+    )
+    page.set_content(f"<!doctype html><html lang=en>{head}{made._repr_html_()}")
+    body = page.locator(".control .c-body")
+    first = body.locator("> *").first
+    assert re.match(r"Question 1 of \d\. ", first.inner_text())
+    assert first.locator("strong").inner_text().startswith("Question 1 of")
+    assert "click" not in body.inner_text().lower()
+    sizes = page.locator(".c-inputs .c-pick label, .c-tick").evaluate_all(
+        "all => all.filter(each => each.offsetParent)"
+        ".map(each => [each.offsetWidth, each.offsetHeight])"
+    )
+    assert all(min(size) >= 40 for size in sizes)
+    for pick in page.locator(".c-inputs .c-pick:visible").all():
+        tops = pick.locator("label").evaluate_all(
+            "all => all.map(each => Math.round(each.getBoundingClientRect().top))"
+        )
+        assert len(set(tops)) == 1  # no frame around two lines
+    context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_empty_box_is_not_filled_and_a_ticked_one_is(show, tab, theme):
+    control = show(all_controls()[-1])
+    tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+    box = control.get_by_role("checkbox").first
+    fill = "e => getComputedStyle(e).backgroundColor"
+    assert box.evaluate("e => getComputedStyle(e).appearance") == "none"
+    assert box.evaluate(fill) == "rgba(0, 0, 0, 0)"
+    box.check()
+    accent = control.evaluate("e => getComputedStyle(e).getPropertyValue('--accent')")
+    red, green, blue = (int(accent.strip()[i : i + 2], 16) for i in (1, 3, 5))
+    assert box.evaluate(fill) == f"rgb({red}, {green}, {blue})"
 
 
 COLOUR = "e => getComputedStyle(e).backgroundColor.match(/\\d+/g).map(Number)"

@@ -17,6 +17,8 @@ function attend({ query, key, value }, { scale, root, hidden }) {
   return { scores, weights, blend };
 }
 
+const PULL = "Pull the tip of any arrow.";
+
 const signed = (text) => text.replace("-", "−");
 const short = (number) => signed(String(Number(number.toFixed(2))));
 const percent = (weight) => `${(100 * weight).toFixed(0)}\u00a0%`;
@@ -91,16 +93,16 @@ function plane(label, names, { make }) {
   const [x, y] = at([0, 0]);
   const [width, height] = at([RIGHT, BOTTOM]);
   const [shapes, labels] = [0, 0].map(() => make("g", { "aria-hidden": "true" }));
-  const handles = make("g");
+  const handles = make("g"), mark = make("circle", { r: RIM, "aria-hidden": "true" });
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "group",
     "aria-label": label },
     make("g", { "aria-hidden": "true" },
       make("path", { class: "c-zero", d: `M0 ${y}H${width}M${x} 0V${height}` }),
       make("text", { x: width - 4, y: y + 18, "text-anchor": "end" }, names[0]),
       make("text", { x: x - 6, y: 14, "text-anchor": "end" }, names[1])),
-    shapes, handles, labels);
+    shapes, handles, mark, labels);
   labels.classList.add("c-labels");
-  return { svg, shapes, handles, labels,
+  return { svg, shapes, handles, mark, labels, tips: [], front: null,
     figure: make("div", { class: "c-plane" }, make("p", {}, label), svg) };
 }
 
@@ -131,8 +133,9 @@ function separate({ svg, shapes, labels }, tips) {
   }
 }
 
-/* A tip that can be pulled, or moved by the arrow keys. */
-function handle(name, names, kind, point, { moved, released }, { make }) {
+/* A tip of a plane that can be pulled, or moved by the arrow keys. */
+function handle(theirs, name, names, kind, point, on, { make }) {
+  const { moved, released, nearest, chosen } = on;
   const element = make("g", { class: `c-tip c-${kind}`, tabindex: 0, role: "slider",
     "aria-label": name, "aria-roledescription": "arrow in a plane",
     "aria-valuemin": LEFT, "aria-valuemax": RIGHT },
@@ -145,21 +148,28 @@ function handle(name, names, kind, point, { moved, released }, { make }) {
     });
     moved();
   };
-  element.addEventListener("pointerdown", (event) => {
-    element.setPointerCapture(event.pointerId);
+  let isPulled = false;
+  const grab = ({ pointerId }) => {
+    isPulled = false;
+    element.setPointerCapture(pointerId);
     element.focus({ preventScroll: true });
+  };
+  element.addEventListener("pointerdown", (event) => {
+    nearest(theirs, event).grab(event);
     event.preventDefault();
   });
+  element.addEventListener("focus", () => chosen(tip));
   /* So that a finger does not scroll; touch-action does nothing for these shapes. */
   element.addEventListener("touchstart", (event) => event.preventDefault(),
     { passive: false });
   element.addEventListener("pointermove", (event) => {
     if (!element.hasPointerCapture(event.pointerId)) return;
+    isPulled = true;
     const box = element.ownerSVGElement.getBoundingClientRect();
     to([LEFT + (RIGHT - LEFT) * (event.clientX - box.left) / box.width,
       TOP - (TOP - BOTTOM) * (event.clientY - box.top) / box.height]);
   });
-  element.addEventListener("lostpointercapture", released);
+  element.addEventListener("lostpointercapture", () => released(tip, isPulled));
   element.addEventListener("keydown", (event) => {
     const by = KEYS[event.key];
     if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -167,7 +177,7 @@ function handle(name, names, kind, point, { moved, released }, { make }) {
     const step = event.shiftKey ? LONG_STEP : STEP;
     to(by.map((direction, i) => point[i] + direction * step));
   });
-  element.addEventListener("keyup", (event) => { if (event.key in KEYS) released(); });
+  element.addEventListener("keyup", (event) => { if (event.key in KEYS) released(tip); });
   const update = () => {
     const [x, y] = at(point);
     element.setAttribute("transform", `translate(${x} ${y})`);
@@ -175,7 +185,8 @@ function handle(name, names, kind, point, { moved, released }, { make }) {
     element.setAttribute("aria-valuetext",
       names.map((axis, i) => `${axis} ${short(point[i])}`).join(", "));
   };
-  return { element, update };
+  const tip = { theirs, name, kind, point, element, update, grab };
+  return tip;
 }
 
 function draw(root, { words, axes, start }, kit) {
@@ -187,6 +198,7 @@ function draw(root, { words, axes, start }, kit) {
   const left = plane(`The query of ${quoted[0]}, and the keys`, axes.slice(0, 2), kit);
   const right = plane("The values, and their blend", axes.slice(2), kit);
   const asks = make("p", { class: "c-asks", tabindex: -1 });
+  const hint = make("span", {}, PULL);
   const answers = make("span"), note = make("div", { class: "c-note" });
   const table = make("table", { class: "c-bars", "aria-label": "Scores and weights" });
   const status = make("p", { class: "c-unseen", role: "status" });
@@ -198,18 +210,54 @@ function draw(root, { words, axes, start }, kit) {
 
   /* Say something about what has just been pulled, until something else is. */
   const pulled = (text) => () => { note.textContent = text; update(); };
-  const both = { moved: pulled(""), released: tell };
-  const only = { moved: pulled("A value changes no weight, only the blend."),
-    released: tell };
+  const both = { moved: pulled(""), nearest, chosen, released };
+  const only = { ...both, moved: pulled("A value changes no weight, only the blend.") };
   const tips = [
-    ...words.map((_, i) => [left, handle(`Key of ${quoted[i]}`, axes.slice(0, 2), "word",
-      points.key[i], both, kit)]),
-    [left, handle(`Query of ${quoted[0]}`, axes.slice(0, 2), "query", points.query, both,
-      kit)],
-    ...words.map((_, i) => [right, handle(`Value of ${quoted[i]}`, axes.slice(2), "word",
-      points.value[i], only, kit)]),
+    ...words.map((_, i) => handle(left, `Key of ${quoted[i]}`, axes.slice(0, 2), "word",
+      points.key[i], both, kit)),
+    handle(left, `Query of ${quoted[0]}`, axes.slice(0, 2), "query", points.query, both, kit),
+    ...words.map((_, i) => handle(right, `Value of ${quoted[i]}`, axes.slice(2), "word",
+      points.value[i], only, kit)),
   ];
-  tips.forEach(([{ handles }, { element }]) => handles.append(element));
+  for (const tip of tips) {
+    tip.theirs.handles.append(tip.element);
+    tip.theirs.tips.push(tip);
+    tip.theirs.front = tip;
+  }
+
+  /* Where tips lie on one another, the last chosen one is in front, and a press takes it. A
+     press that pulls nothing chooses the next of them. */
+  const together = ({ theirs, point }) => theirs.tips.filter((other) => same(other.point, point));
+
+  function nearest({ svg, tips: all, front }, { clientX, clientY }) {
+    const box = svg.getBoundingClientRect(), unit = box.width / (RIGHT - LEFT) / UNIT;
+    const far = ({ point }) => {
+      const [x, y] = at(point);
+      return Math.hypot(clientX - box.left - x * unit, clientY - box.top - y * unit);
+    };
+    const here = together(all.toSorted((one, other) => far(one) - far(other))[0]);
+    return here.includes(front) ? front : here.at(-1);
+  }
+
+  function drawFront({ front, mark }) {
+    mark.setAttribute("transform", front.element.getAttribute("transform"));
+    mark.setAttribute("class", `c-front c-${front.kind}`);
+  }
+
+  function chosen(tip) {
+    tip.theirs.front = tip;
+    drawFront(tip.theirs);
+  }
+
+  function released(tip, isPulled = true) {
+    const all = together(tip), i = all.indexOf(tip), other = all[(i + 1) % all.length];
+    if (!isPulled) other.element.focus({ preventScroll: true });
+    const [front, below] = isPulled ? [tip, other] : [other, tip];
+    const named = ({ name }) => name[0].toLowerCase() + name.slice(1);
+    hint.textContent = all.length > 1 ? `The ${named(front)} lies on the ${named(below)}. Press `
+      + "without pulling to take the other one." : PULL;
+    tell();
+  }
 
   right.figure.append(note);
   right.svg.addEventListener("pointerdown", (event) => {
@@ -305,7 +353,8 @@ function draw(root, { words, axes, start }, kit) {
       blended(blend));
     separate(left, [...points.key, points.query]);
     separate(right, points.value);
-    tips.forEach(([, tip]) => tip.update());
+    tips.forEach((tip) => tip.update());
+    [left, right].forEach(drawFront);
     const factor = (number, axis) => (axis
       ? `${number < 0 ? "−" : "+"} ${short(Math.abs(number))}` : short(number));
     const product = (i) => long.map((number, axis) => make("span", {},
@@ -333,8 +382,7 @@ function draw(root, { words, axes, start }, kit) {
       question.answer = `✓ ${reached}`
         + (last ? " That was the last question. Pull what you like." : "");
     }
-    asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
-      + `${questions.length}.`), ` ${question.text}`);
+    asks.replaceChildren(...kit.question(state.question + 1, questions.length, question.text));
     const late = moved && question.answer; /* then the reader may go on playing */
     answers.textContent = reached ? question.answer
       : late ? `✓ Answered. ${question.far(found)}` : moved
@@ -348,8 +396,9 @@ function draw(root, { words, axes, start }, kit) {
   function tell() {
     const { weights, blend } = update();
     const shares = words.map((word, i) => `${word} ${percent(weights[i])}`).join(", ");
+    const also = hint.textContent === PULL ? "" : hint.textContent;
     status.textContent = `Weights: ${shares}. Blend: ${axes[2]} ${short(blend[0])}, `
-      + `${axes[3]} ${short(blend[1])}. ${answers.textContent} ${note.textContent}`.trim();
+      + `${axes[3]} ${short(blend[1])}. ${answers.textContent} ${note.textContent} ${also}`.trim();
   }
 
   function set(name, on, off) {
@@ -371,17 +420,16 @@ function draw(root, { words, axes, start }, kit) {
     Object.assign(state, { scale: 1, root: 1, hidden: -1 });
     for (const label of ticks) label.querySelector("input").checked = false;
     note.textContent = "";
+    hint.textContent = PULL;
     tell();
   }
 
-  root.append(asks,
-    make("p", { class: "c-hint c-inputs" }, "Pull the tip of any arrow.",
-      make("span", { class: "c-for-keys" }, " Or choose a tip with the Tab key, and move it "
-        + "with the arrow keys.")),
-    make("div", { class: "c-planes" }, left.figure, right.figure),
-    make("div", { class: "c-below-planes" }, table,
-      make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset)),
-      make("div", { class: "c-answers" }, answers, next)),
-    status);
+  root.append(asks, make("div", { class: "c-answers" }, answers),
+    make("div", { class: "c-row c-inputs c-pull" },
+      make("p", { class: "c-hint" }, hint,
+        make("span", { class: "c-for-keys" }, " Or choose a tip with the Tab key, and move it "
+          + "with the arrow keys.")), next),
+    make("div", { class: "c-planes" }, left.figure, right.figure, table),
+    make("div", { class: "c-row c-inputs" }, ticks, button("Reset", reset)), status);
   update();
 }

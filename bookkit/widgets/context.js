@@ -3,7 +3,8 @@
 const FRAME = 600; /* milliseconds between two steps */
 const DARKEST = 50; /* per cent from which on a cell has the last colour */
 
-function draw(root, { words, german, exchanges }, { make, button, pick, paint, weightColour }) {
+function draw(root, { words, german, exchanges }, { make, button, question, pick, paint,
+  weightColour }) {
   const steps = exchanges[0].moved.length;
   const names = Array.from({ length: steps }, (_, i) => (i === 0 ? "lookup"
     : `layer ${Math.ceil(i / 2)} ${i % 2 ? "gathers" : "thinks"}`));
@@ -22,6 +23,7 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
     .reverse(),
   make("tr", {}, make("td"), buttons.map((each) => make("th", { scope: "col", lang: "en" }, each))));
   const now = make("p", { class: "c-german", lang: "de" });
+  const hint = make("p", { class: "c-hint" });
   const status = make("p", { class: "c-unseen", role: "status" });
 
   function update() {
@@ -35,10 +37,13 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
       const isNew = each?.at === i;
       word.textContent = isNew ? each.word : words[i];
       word.setAttribute("aria-pressed", isNew);
+      word.setAttribute("aria-disabled", isLocked());
     });
     const old = german.split(" "), text = each?.german ?? german;
     now.replaceChildren(...(state.shown < steps ? ["?"] : text.split(" ").flatMap(
       (word, i) => [word === old[i] ? word : make("mark", {}, word), " "])));
+    hint.textContent = "How far each vector moves, in % of its length. Read from the bottom"
+      + (isLocked() ? "." : ", and press any word.");
     answer();
   }
 
@@ -52,13 +57,21 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
       + answers.textContent;
   }
 
+  /* A question keeps its sentence until it is answered. */
+  const isLocked = () => !current().told;
+
   /* The next word that may stand there, and after the last one the old word again. */
   function exchange(at) {
-    stop();
+    if (isLocked()) {
+      if (!state.timer) answers.textContent = "Choose your guess and press Show first. After "
+        + "that you can exchange any word.";
+      status.textContent = answers.textContent;
+      return;
+    }
     const here = exchanges.flatMap((each, i) => (each.at === at ? [i] : []));
     const i = here.indexOf(state.chosen);
     state.chosen = i < 0 ? here[0] : here[i + 1] ?? -1;
-    state.shown = current().told ? steps : 1;
+    state.shown = steps;
     update();
     announce();
   }
@@ -90,16 +103,17 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
   const current = () => QUESTIONS[state.question];
   const asks = make("p", { class: "c-asks", tabindex: -1 });
   const guesses = make("div", { class: "c-row c-inputs c-guess" });
-  const answers = make("span");
+  const answers = make("span", { tabindex: -1 });
   const show = button("Show", () => {
+    if (state.timer) return;
     if (current().guess === undefined) {
+      answer();
       announce();
       return;
     }
     state.chosen = current().chosen;
     state.shown = matchMedia("(prefers-reduced-motion: reduce)").matches ? steps : 1;
     guesses.querySelectorAll("input").forEach((input) => { input.disabled = true; });
-    asks.focus(); /* the button goes */
     if (state.shown < steps) state.timer = setInterval(step, FRAME);
     step();
   });
@@ -115,14 +129,17 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
       stop();
       settle();
     }
+    const isThere = document.activeElement === show;
     update();
-    if (state.shown === steps) announce();
+    if (state.shown < steps) return;
+    announce();
+    if (isThere) (next.hidden ? answers : next).focus(); /* the button is gone */
   }
 
   function settle() {
-    const question = current(), { guess, right, options } = question;
-    question.told = (guess === right ? "✓ " : `You guessed “${options[guess]}”. `)
-      + question.answer;
+    const { guess, right, options, answer: said } = current();
+    current().told = (guess === right ? "✓ " : `You guessed “${options[guess]}”. `)
+      + said;
   }
 
   function stop() {
@@ -133,8 +150,7 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
   function ask() {
     const { text, options } = current();
     Object.assign(state, { chosen: current().chosen, shown: 1 });
-    asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
-      + `${QUESTIONS.length}.`), ` ${text}`);
+    asks.replaceChildren(...question(state.question + 1, QUESTIONS.length, text));
     guesses.replaceChildren(pick("Your guess", options, -1, (i) => {
       current().guess = i;
       answer();
@@ -147,8 +163,8 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
     answers.textContent = told ?? (state.timer ? "" : guess === undefined
       ? "Choose your guess, then press Show." : "Press Show.");
     answers.className = told ? "c-reached" : "";
-    show.hidden = Boolean(told) || state.timer !== null;
-    show.setAttribute("aria-disabled", guess === undefined);
+    show.hidden = Boolean(told);
+    show.setAttribute("aria-disabled", guess === undefined || state.timer !== null);
     show.classList.toggle("c-first", guess !== undefined);
     next.hidden = !told || state.question === QUESTIONS.length - 1;
   }
@@ -157,8 +173,6 @@ function draw(root, { words, german, exchanges }, { make, button, pick, paint, w
     make("div", { class: "c-two" }, make("span", { class: "c-hint" }, "before"),
       make("p", { class: "c-german", lang: "de" }, german),
       make("span", { class: "c-hint" }, "now"), now),
-    make("p", { class: "c-hint" }, "How far each vector moves, in % of its length. Read from "
-      + "the bottom; press a word to exchange it."),
-    table, status);
+    hint, table, status);
   ask();
 }

@@ -60,6 +60,11 @@ function button(label, pressed) {
   return make("button", { type: "button", click: pressed }, label);
 }
 
+/* What a control asks, headed in the same way everywhere. */
+function question(number, all, text) {
+  return [make("strong", {}, `Question ${number} of ${all}.`), ` ${text}`];
+}
+
 /* One of several, by mouse or by arrow keys: `chosen` is the number of one, and `picked`
    gets one. `pointed` gets the one under the pointer, and when it leaves the picked one
    again. Each child is a label around its content, a text or an element. */
@@ -189,7 +194,7 @@ function common(before, after) {
   return kept;
 }
 
-const kit = { make, slider, choice, tick, line, button, pick, grid, paint, weightColour,
+const kit = { make, slider, choice, tick, line, button, question, pick, grid, paint, weightColour,
   signedColour };
 
 /* Draw the control that this script stands in. `draw` gets the place to draw in, the

@@ -41,7 +41,7 @@ const table = (size, value) => Array.from({ length: size }, (_, t) =>
   Array.from({ length: size }, (_, s) => value(t, s)));
 const percent = (share) => (share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
 
-function draw(root, data, { make, button, pick, paint }) {
+function draw(root, data, { make, button, question, pick, paint }) {
   const { words, colours } = data;
   const reads = words.slice(0, -1), size = reads.length;
   const begun = data.models.map((model) => prepare(model, data.src, data.tokens));
@@ -74,13 +74,18 @@ function draw(root, data, { make, button, pick, paint }) {
     ["all open", () => true],
     ["one leak", (t, s) => s <= t || (t === asked && s === t + 1)],
   ];
-  const state = { mask: table(size, causal), model: PEEKING, at: [0, 0], game: null };
+  const state = { mask: table(size, causal), model: PEEKING, at: [0, 0], game: null,
+    question: 0 };
   let shown; /* the mask and the probabilities on the page */
   const says = make("output", { class: "c-says" });
-  const asks = make("p", { class: "c-asks", "aria-live": "polite" });
-  const QUESTION = `Source: ${data.english}. Which one cell lets the model read `
-    + `“${words[asked + 1]}” before it must say it? Click that cell; a second click `
-    + "hides it again.";
+  const asks = make("p", { class: "c-asks", "aria-live": "polite", tabindex: -1 });
+  const QUESTIONS = [
+    `Source: ${data.english}. Which one cell lets the model read “${words[asked + 1]}” before `
+      + "it must say it? Press that cell; a second press hides it again.",
+    "This model was trained with the causal mask. Guess what the bar of "
+      + `“${words[asked + 1]}” does when the same cell is open. Then press the cell.`,
+  ];
+  const GUESSES = ["rises", "stays", "falls"], FALLS = 2;
 
   /* -- The grid -- */
   const cells = table(size, (t, s) => make("button", { type: "button",
@@ -138,8 +143,8 @@ function draw(root, data, { make, button, pick, paint }) {
     const opened = (row, t) => row.some((open, s) => open && s > t && !before.mask[t][s]);
     if (state.model === MASKED && rows.length && change(rows[0]) < 0
       && state.mask.some(opened)) {
-      all.push("This model learned without the future, so it never learned to use it: "
-        + "an open future only confuses it.");
+      all.push("This model learned without the future, so it never learned to use it. Opened "
+        + "alone, most cells of the future lower the bar of their row; the rest hardly move it.");
     }
     if (changedRows && rows.some((t) => !changedRows.has(t))) {
       const [what, it] = changedRows.size > 1 ? ["The changed rows have new vectors", "them"]
@@ -167,7 +172,7 @@ function draw(root, data, { make, button, pick, paint }) {
     const cells = mask.flatMap((row, t) => row.flatMap((open, s) =>
       open === before.mask[t][s] ? [] : [[t, s, open]]));
     state.mask = mask;
-    more.hidden = false;
+    more.hidden = state.question === 1 && !state.isTold;
     if (!cells.length) {
       show();
       tell(["Nothing changes: this is the mask that you see."]);
@@ -182,7 +187,9 @@ function draw(root, data, { make, button, pick, paint }) {
     if (!open) return `Row ${reads[t]} no longer sees ${reads[s]}.`;
     const sees = `Row ${reads[t]} now sees ${reads[s]}`;
     if (s <= t) return `${sees}.`;
-    const other = t === asked ? "" : ` The question is about “${words[asked + 1]}”.`;
+    const other = t !== asked ? ` The question is about “${words[asked + 1]}”.`
+      : state.question === 1 && state.model !== MASKED
+      ? ` The question is about the model that was trained ${TRAINED[MASKED]}.` : "";
     return s === t + 1 ? `${sees}, the very word that it must say.${other}`
       : `${sees}, but it must say ${words[t + 1]}.`;
   }
@@ -195,9 +202,38 @@ function draw(root, data, { make, button, pick, paint }) {
     focusOn(t, s);
     if (state.game) guess(t, s);
     else {
-      const mark = t === asked && s === t + 1 && !state.mask[t][s] ? "✓ " : "";
-      changed(withCell(state.mask, t, s, !state.mask[t][s]), current(), mark);
+      const mark = t === asked && s === t + 1 && !state.mask[t][s] ? answer() : "";
+      if (mark === undefined) tell(["Choose your guess first."]);
+      else changed(withCell(state.mask, t, s, !state.mask[t][s]), current(), mark);
     }
+  }
+
+  /* -- The questions -- */
+  const guesses = make("div", { class: "c-row c-inputs c-guess" });
+  const next = button("Next question", () => {
+    Object.assign(state, { question: 1, mask: table(size, causal), model: MASKED });
+    modelPick.querySelectorAll("input")[MASKED].checked = true;
+    guesses.replaceChildren(pick("Your guess", GUESSES, -1, (guess) => { state.guess = guess; }));
+    leave();
+    more.hidden = true; /* it has the answer */
+    show([`This model was trained ${TRAINED[MASKED]}. ${WHY[MASKED]}`]);
+    asks.focus(); /* the button is gone */
+  });
+  next.hidden = true;
+  guesses.append(next);
+
+  /* What stands before the reply when the cell of the questions opens; undefined if the
+     reader has not guessed. */
+  function answer() {
+    if (state.question === 0) {
+      next.hidden = guesses.hidden = false;
+      return "✓ ";
+    }
+    if (state.model !== MASKED) return "";
+    if (state.guess === undefined) return undefined;
+    state.isTold = true;
+    guesses.querySelectorAll("input").forEach((input) => { input.disabled = true; });
+    return state.guess === FALLS ? "✓ It falls. " : `You guessed “${GUESSES[state.guess]}”. `;
   }
 
   function focusOn(t, s) {
@@ -245,45 +281,49 @@ function draw(root, data, { make, button, pick, paint }) {
   const LEVELS = [
     { model: PEEKING, open: [[0, 3], [2, 5], [3, 4]], leak: [3, 4], bars: false,
       task: "Three cells of the future are open, and the bars are covered. One of the "
-        + "three shows its row the answer. Click it." },
+        + "three shows its row the answer. Press it." },
     { model: PEEKING, open: [[0, 2], [1, 5], [4, 5]], leak: [4, 5], covered: true,
       task: "Now the mask is covered, and the bars are not. Three cells of the future "
-        + "are open. Click the one that leaks." },
+        + "are open. Press the one that leaks." },
     { model: MASKED, open: [[2, 3]], leak: [2, 3], covered: true,
       task: "This model has learned with the mask. One cell of the future is open, and "
-        + "it does not help the model: it confuses it. Click it." },
+        + "it lowers the bar of its row. Press it." },
   ];
 
-  function level(number, guesses = 0, found = 0) {
-    const game = { ...LEVELS[number], number, guesses, found };
+  function level(number, tries = 0, found = 0) {
+    const game = { ...LEVELS[number], number, tries, found };
     Object.assign(state, { game, model: game.model });
     state.mask = table(size, (t, s) => causal(t, s)
       || game.open.some(([row, column]) => row === t && column === s));
     modelPick.querySelectorAll("input")[game.model].checked = true;
     show();
     asks.textContent = `Level ${number + 1} of ${LEVELS.length}. ${game.task}`;
+    guesses.hidden = true;
     tell([]);
     offerLevels();
+    asks.scrollIntoView({ block: "nearest" }); /* the button is at the foot */
     playButton.textContent = "Leave the game";
   }
 
   function offerLevels() {
-    const { number, guesses, found } = state.game;
+    const { number, tries, found } = state.game;
     LEVELS.forEach((_, i) => {
       if (i <= number) return;
-      says.append(button(`Go to level ${i + 1}`, () => level(i, guesses, found)));
+      says.append(button(`Go to level ${i + 1}`, () => level(i, tries, found)));
     });
   }
 
   function leave() {
     state.game = null;
-    asks.textContent = QUESTION;
-    playButton.textContent = "Play: find the leak";
+    asks.replaceChildren(...question(state.question + 1, QUESTIONS.length,
+      QUESTIONS[state.question]));
+    guesses.hidden = state.question === 0 && next.hidden;
+    playButton.textContent = "Start the game";
   }
 
   function guess(t, s) {
     const { leak, number } = state.game, before = shown.probabilities[t];
-    const guesses = ++state.game.guesses, found = state.game.found + 1;
+    const tries = ++state.game.tries, found = state.game.found + 1;
     if (t !== leak[0] || s !== leak[1]) {
       tell([s <= t ? "That cell is not in the future."
         : `Not this one: row ${reads[t]} must say “${words[t + 1]}”`
@@ -298,8 +338,8 @@ function draw(root, data, { make, button, pick, paint }) {
     tell([`Found. With this cell open, “${words[t + 1]}” had ${percent(before)}. `
       + `Now the cell is hidden, and it has ${percent(shown.probabilities[t])}.`]);
     says.append(number + 1 < LEVELS.length
-      ? button("Next level", () => level(number + 1, guesses, found))
-      : make("span", {}, `Cells found: ${found}. Clicks: ${guesses}.`));
+      ? button("Next level", () => level(number + 1, tries, found))
+      : make("span", {}, `Cells found: ${found}. Tries: ${tries}.`));
   }
 
   const modelPick = pick("The model was trained", TRAINED, state.model, (model) => {
@@ -307,7 +347,7 @@ function draw(root, data, { make, button, pick, paint }) {
     state.model = model;
     show([`This model was trained ${TRAINED[model]}. ${WHY[model]}`]);
   });
-  const playButton = button("Play: find the leak", () => {
+  const playButton = button("Start the game", () => {
     if (!state.game) {
       level(0);
       return;
@@ -325,7 +365,7 @@ function draw(root, data, { make, button, pick, paint }) {
   const legend = [["may_attend", "may attend"], ["hidden", "hidden"]].map(
     ([name, text]) => make("span", {}, paint(make("i"), colours[name]), text));
   root.append(
-    asks,
+    asks, guesses,
     make("div", { class: "c-row c-inputs" }, make("span", {}, "The model was trained"),
       modelPick),
     make("div", { class: "c-row c-inputs" }, make("span", {}, "Mask"),

@@ -120,12 +120,12 @@ function draw(root, { updates, words, runs, others }, kit) {
   /* -- The questions: a guess first, then the recording answers -- */
   const asks = make("p", { class: "c-asks", tabindex: -1 });
   const guesses = make("div", { class: "c-row c-inputs c-guess" });
-  const answers = make("span");
+  const answers = make("span", { tabindex: -1 });
   const check = button("Check", () => {
     settle();
     update();
     announce();
-    asks.focus(); /* the button is gone */
+    (next.hidden ? answers : next).focus(); /* the button is gone */
   });
   const next = button("Next question", () => {
     state.question += 1;
@@ -185,8 +185,7 @@ function draw(root, { updates, words, runs, others }, kit) {
     const { text, begin, options } = current();
     stop();
     begin?.();
-    asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
-      + `${QUESTIONS.length}.`), ` ${text}`);
+    asks.replaceChildren(...kit.question(state.question + 1, QUESTIONS.length, text));
     guesses.replaceChildren(pick("Your guess", options, -1, (i) => {
       current().guess = i;
       answer();

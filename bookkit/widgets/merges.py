@@ -16,7 +16,7 @@ def merges_control(tokenizer: Tokenizer, texts: Sequence[str]) -> Control:
     Args:
         tokenizer: Its vocabulary is the special tokens, the bytes, and then what the
             merges make, in their order, as ``Tokenizer.train`` leaves it.
-        texts: Examples to click; the first one is shown at first.
+        texts: Examples to press; the first one is shown at first.
 
     Returns:
         A control with a line to type in, a slider over the merges, and the tokens with

@@ -15,7 +15,7 @@ function written(computed, done) {
   return computed.filter((count) => (sum += count) <= done).length;
 }
 
-function draw(root, { races }, { make, button, pick, slider, line }) {
+function draw(root, { races }, { make, button, question, pick, slider, line }) {
   const asked = races.length - 1, size = races[asked].writes.length;
   const state = { race: asked, at: 0, timer: null, guess: "", begun: false };
   const says = make("p", { class: "c-says" });
@@ -66,12 +66,11 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
   /* -- What stands where the race has come to, in words -- */
   function verdict(guess) {
     const n = races[state.race].writes.length, [all, cached] = drawn.totals;
-    if (state.race !== asked) return "";
     const said = Number(guess);
-    if (said === all) return ` Your guess, ${guess}, is right.`;
-    return ` You guessed ${guess}.` + (said === cached ? " That is with the cache."
-      : said === n * n ? ` But step 1 has one position, and only step ${n} has ${n}.`
-        : "");
+    return (said === all ? "✓ " : `You guessed ${guess}. `)
+      + (said === cached ? "That is with the cache. "
+        : said === n * n ? `But step 1 has one position, and only step ${n} has ${n}. ` : "")
+      + `Each step computes all earlier ones again: 1 + 2 + ... + ${n} = ${all}.`;
   }
 
   function told([without, cached]) {
@@ -82,8 +81,10 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
         + "which writes one token.";
     }
     if (at >= all) {
-      return `Both have written ${n} tokens: ${all} positions without the cache, ${few} `
-        + `with it. The cache saves ${all - few}.${verdict(state.guess)}`;
+      return state.race === asked
+        ? `${verdict(state.guess)} With the cache it is ${few}, so the cache saves ${all - few}.`
+        : `Both have written ${n} tokens: ${all} positions without the cache, ${few} with it. `
+          + `The cache saves ${all - few}.`;
     }
     return at >= few
       ? `With the cache, all ${n} tokens are written after ${few} positions. Without it, `
@@ -198,9 +199,9 @@ function draw(root, { races }, { make, button, pick, slider, line }) {
     ["kept", "kept, and read"]].map(([kind, text]) =>
     make("span", {}, make("i", { class: `c-${kind}` }), text));
   root.append(
-    make("p", { class: "c-asks" }, "Two decoders write the same sentence. How many "
-      + `positions does the one without the cache compute for ${size} tokens? Guess, `
-      + "then press Play."),
+    make("p", { class: "c-asks" }, question(1, 1, "Two decoders write the same sentence. How "
+      + `many positions does the one without the cache compute for ${size} tokens? Guess, `
+      + "then press Play.")),
     asking, steps, lanes, make("p", { class: "c-legend" }, legend), says, other, status);
   choose(asked);
   status.textContent = ""; /* nothing has happened yet */

@@ -36,7 +36,8 @@ function compute({ x, w_q, w_k, w_v, w_o, heads }, change) {
   return { input, projected, merged, output: changed(OUTPUT, 0, times(merged, w_o)) };
 }
 
-function draw(root, data, { make, button, pick, paint, signedColour }) {
+function draw(root, data, kit) {
+  const { make, button, pick, paint, signedColour } = kit;
   const { words, heads, x } = data;
   const width = x[0].length, each = width / heads, base = compute(data);
   const state = { kind: 2, chosen: null, at: [0, 0], question: 0, guess: undefined };
@@ -168,8 +169,8 @@ function draw(root, data, { make, button, pick, paint, signedColour }) {
   ];
 
   function ask() {
-    asks.replaceChildren(make("strong", {}, `Question ${state.question + 1} of `
-      + `${QUESTIONS.length}.`), ` ${QUESTIONS[state.question]}`);
+    asks.replaceChildren(...kit.question(state.question + 1, QUESTIONS.length,
+      QUESTIONS[state.question]));
     if (state.question > 0) guesses.replaceChildren();
     answers.textContent = state.question > 0 ? ""
       : "Choose your guess, then press a number of the input.";

@@ -18,17 +18,18 @@ function picture(make, rows) {
   make("line", { x1: 0, y1: height, x2: width, y2: 0 }));
 }
 
-function draw(root, data, { make, choice, button }) {
+function draw(root, data, { make, choice, button, question }) {
   const { sentences, kinds, layers, heads } = data;
   const count = kinds.length * layers * heads;
   const state = { sentence: 0, on: new Array(count).fill(true), at: 0, large: 0, game: null };
   const says = make("output", { class: "c-says" });
   const asks = make("p", { class: "c-asks", "aria-live": "polite" });
   const QUESTION = `${count} heads wrote this translation. Which one can it not do without? `
-    + "Guess from the maps, then click a map: its head is off, and the rest translates "
-    + "again. A second click brings it back.";
-  const tell = (...lines) =>
-    says.replaceChildren(...lines.map((line) => make("span", {}, line)));
+    + "Guess from the maps, then press one: its head is off, and the rest translates again. A "
+    + "second press brings it back.";
+  const tell = (...lines) => says.replaceChildren(...lines.map((line) =>
+    (line instanceof Element ? line : make("span", {}, line))));
+  const heard = (line) => make("span", { class: "c-unseen" }, line); /* what is also drawn */
 
   const nameOf = (i) => `${kinds[Math.floor(i / heads / layers)]}, layer `
     + `${Math.floor(i / heads) % layers}, head ${i % heads}`;
@@ -44,9 +45,9 @@ function draw(root, data, { make, choice, button }) {
       worker ??= new Worker(URL.createObjectURL(
         new Blob([data.worker], { type: "text/javascript" })));
       worker.onerror = () => tell("This page may not compute beside itself: no Worker.");
-      worker.addEventListener("message", function heard({ data: answer }) {
+      worker.addEventListener("message", function answers({ data: answer }) {
         if (answer.number !== number) return;
-        worker.removeEventListener("message", heard);
+        worker.removeEventListener("message", answers);
         if (number === asked) answered(answer); /* else nobody waits any more */
       });
       worker.postMessage({ number, src, target, factors,
@@ -142,10 +143,11 @@ function draw(root, data, { make, choice, button }) {
     drawResult(answer);
     const { german, isCut, probability } = answer;
     const is = german === old.german && !isCut ? "The translation stays the same."
-      : `The translation is now: ${german || "nothing"}${isCut ? " … without an end" : ""}.`;
-    const all = state.on.every(Boolean) ? ""
-      : ` All heads together gave it ${percent(old.probability)}.`;
-    tell(because, is, `Probability of the first translation: ${percent(probability)}.${all}`);
+      : heard(`The translation is now: ${german || "nothing"}${isCut ? " … without an end" : ""}.`);
+    const all = state.on.every(Boolean) ? []
+      : [`All heads together gave it ${percent(old.probability)}.`];
+    tell(because, is, heard(`Probability of the first translation: ${percent(probability)}.`),
+      ...all);
     return answer;
   }
 
@@ -170,28 +172,29 @@ function draw(root, data, { make, choice, button }) {
   }
 
   /* -- The game: one head at a time -- */
-  function level(number, clicks) {
-    state.game = { number, clicks, tried: new Set(), isOver: false };
+  function level(number, tries) {
+    state.game = { number, tries, tried: new Set(), isOver: false };
     state.sentence = number;
     pickSentence.querySelector("select").selectedIndex = number;
     drawMaps();
     reset();
     play.textContent = "Leave the game";
     asks.textContent = `Sentence ${number + 1} of ${LEVELS}. Without which head does the `
-      + "probability fall furthest? A click switches off one head, and all others on.";
+      + "probability fall furthest? A press switches off one head, and all others on.";
     tell("All heads are on.");
+    asks.scrollIntoView({ block: "nearest" }); /* the button is at the foot */
   }
 
   function leave() {
     state.game = null;
-    asks.textContent = QUESTION;
-    play.textContent = "Play: find the head";
+    asks.replaceChildren(...question(1, 1, QUESTION));
+    play.textContent = "Start the game";
   }
 
   async function guess(i) {
     const { game } = state, old = sentences[state.sentence];
     if (game.isOver) return;
-    game.clicks += !game.tried.has(i);
+    game.tries += !game.tried.has(i);
     game.tried.add(i);
     state.on.fill(true);
     state.on[i] = false;
@@ -201,22 +204,23 @@ function draw(root, data, { make, choice, button }) {
     const fell = was === now ? `The probability stays at ${now}`
       : `The probability goes from ${was} to ${now}`;
     if (!isFound) {
-      tell(`Not ${nameOf(i)}. ${fell}. Clicks: ${game.clicks}.`,
-        german === old.german ? "The translation stays the same." : `It writes: ${german}.`);
+      tell(`Not ${nameOf(i)}. ${fell}. Tries: ${game.tries}.`,
+        german === old.german ? "The translation stays the same."
+          : heard(`It writes: ${german}.`));
       return;
     }
     const isLast = game.number + 1 === LEVELS;
     tell(`Found: ${nameOf(i)}. ${fell}. No other head costs this sentence more.`,
-      isLast ? `Two sentences, ${game.clicks} clicks. ` + (old.most === sentences[0].most
+      isLast ? `Two sentences, ${game.tries} tries. ` + (old.most === sentences[0].most
         ? "It is the same head." : "Each sentence needs another head most.")
-        : `Clicks: ${game.clicks}. Is it the same head in the next sentence?`);
+        : `Tries: ${game.tries}. Is it the same head in the next sentence?`);
     if (isLast) {
       leave();
       drawSwitches();
-    } else says.append(button("Next sentence", () => level(game.number + 1, game.clicks)));
+    } else says.append(button("Next sentence", () => level(game.number + 1, game.tries)));
   }
 
-  const play = button("Play: find the head", () => {
+  const play = button("Start the game", () => {
     if (!state.game) {
       level(0, 0);
       return;
@@ -242,16 +246,15 @@ function draw(root, data, { make, choice, button }) {
         leave();
         reset();
         tell("All heads are on.");
-      }), play),
-    board,
-    make("div", { class: "c-beside" },
-      make("div", { "aria-hidden": "true" }, named, large), make("div", {},
-        make("div", { class: "c-two" }, make("span", { class: "c-hint" }, "All heads"), before,
-          make("span", { class: "c-hint" }, "Now"), after),
-        make("div", { class: "c-left" }, make("span", {}, "Probability of the first: ", number),
-          make("span", { class: "c-track", "aria-hidden": "true" }, fill, whole)),
-        says)));
-  asks.textContent = QUESTION;
+      })),
+    make("div", { class: "c-beside" }, make("div", {},
+      make("div", { class: "c-two" }, make("span", { class: "c-hint" }, "All heads"), before,
+        make("span", { class: "c-hint" }, "Now"), after),
+      make("div", { class: "c-left" }, make("span", {}, "Probability of the first: ", number),
+        make("span", { class: "c-track", "aria-hidden": "true" }, fill, whole))), says),
+    board, make("div", { "aria-hidden": "true" }, named, large),
+    make("div", { class: "c-row c-inputs" }, play));
+  leave();
   drawMaps();
   reset();
   tell("All heads are on. The mark on the bar stays where all heads put it.");

@@ -49,7 +49,7 @@ def switches_control(translator: Translator, sentences: Sequence[str]) -> Contro
     """Let the reader switch heads off, and translate again without them.
 
     A head that is off contributes zeros to ``w_o``. The page computes in a worker, with
-    greedy search, and starts it at the first click.
+    greedy search, and starts it at the first press.
 
     Args:
         translator: A small one, since the page holds its weights; its model is one that

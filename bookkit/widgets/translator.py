@@ -30,7 +30,7 @@ def translator_control(examples: Sequence[str] = EXAMPLES) -> Control:
     page's own thread. What it has written can be read while it writes, and be stopped.
 
     Args:
-        examples: English sentences to click; the first stands in the line at first. The
+        examples: English sentences to press; the first stands in the line at first. The
             recorded translation of the first default one is shown at the beginning.
 
     Returns:

@@ -180,6 +180,6 @@ function draw(root, data, { make, slider, tick, line, button }) {
       + "Guess, then test."),
     make("div", { class: "c-row c-inputs c-guess" }, guess, button("Test", test)),
     settings, says, status, make("p", { class: "c-legend" }, legend,
-      "rows are queries, columns are keys: click a row to choose the query"), views);
+      "rows are queries, columns are keys: press a row to choose the query"), views);
   update();
 }
