@@ -425,6 +425,21 @@ def test_the_last_of_several_quick_questions_is_answered(opened):
     expect(control.locator(".o-target")).to_have_text("".join([*DOOR.split(), "EOS"]))
 
 
+def test_the_page_says_which_words_are_new_and_what_it_writes(opened):
+    control = opened(node="memory")
+    field = control.get_by_label("English", exact=True)
+    for text, says in (
+        ("the pizza, she sees a zebra", "reads them in pieces: pizza, zebra."),
+        ("the dog, the cat sees a red pizza", "reads it in pieces: pizza."),
+        (OTHER, ""),
+    ):
+        field.fill(text)
+        press(control, "Translate")
+        new = control.locator(".o-new")
+        expect(new).to_contain_text(says) if says else expect(new).to_be_empty()
+    expect(control.locator(".o-status")).to_have_text(f"It writes: {DOOR} EOS.")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -441,7 +456,7 @@ def test_strange_text_is_shown_as_text_and_does_no_harm(opened, tab, text):
     line.fill(text)
     line.press("Enter")
     expect(control.locator(".o-source")).not_to_contain_text("cat")
-    expect(control.locator(".o-status")).to_have_text("")
+    expect(control.locator(".o-status")).to_contain_text("It writes: ")
     assert control.locator("img").count() == 0
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
 

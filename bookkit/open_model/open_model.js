@@ -453,10 +453,8 @@ function show(root, data, kit, otherModel, changeModel) {
   /* Words that the small model knows have one token. */
   function newWords() {
     const words = tokenizer.pieces(run.src.slice(0, -1)).join("").split("▁").slice(1);
-    return tour.length ? words.filter((text) => {
-      const known = text.replace(/[,.]+$/, "");
-      return tokenizer.encode(known).length > 1;
-    }) : [];
+    return tour.length ? words.map((text) => text.replace(/[,.]+$/, ""))
+      .filter((text) => tokenizer.encode(text).length > 1) : [];
   }
 
   const send = (text) => {
