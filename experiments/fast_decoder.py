@@ -1,12 +1,15 @@
 """What the fast decoder gains, and each of its ideas, by the size of the batch.
 
     python experiments/fast_decoder.py
+    python experiments/fast_decoder.py --keys    # only what becomes of the keys
 
 Sentences of 15 to 20 tokens, random weights, a vocabulary of 8,000, 24 new tokens each,
 one thread, batches of 1 to 100 sentences. In every round all ways run, in a new order
 each time. The table gives the least time of a way divided by the least of the fast
 decoder, since other programs can only add to it. Times are those of the processor. Each
 way takes one idea back and keeps the others; the readable decoder has none of them.
+With ``--keys``, a beam only: room in advance and unmoved keys are taken back one by one
+and together, and the fast decoder is measured twice, which shows the noise.
 """
 
 import argparse
@@ -14,7 +17,7 @@ import csv
 import random
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from unittest.mock import patch
 
@@ -28,6 +31,7 @@ from transformer_lib.faster.fast_decoder import FastCache, FastDecoder, FastLaye
 from transformer_lib.model import Transformer, TransformerConfig
 
 TABLE = Path(__file__).with_suffix(".csv")
+KEYS_TABLE = TABLE.with_stem("fast_decoder_keys")
 BATCHES, NEW_TOKENS, VOCABULARY, BEAM = (1, 3, 10, 30, 100), 24, 8000, 4
 PAD, BOS = 0, 1
 SIZES = {
@@ -71,6 +75,25 @@ class MovedKeys(FastCache):
             used.copy_(used.index_select(1, rows))
 
 
+class CopiedKeys(MovedKeys):
+    """As the readable cache: the rows of all keys and values are copied."""
+
+    def select(self, rows: Tensor, *, same_memory: bool = False) -> None:
+        if not same_memory:
+            super().select(rows)
+            return
+        for layer in self.layers:
+            layer.room = layer.room[:, :, :, : self.length].index_select(1, rows)
+
+
+def moved_without_room() -> ExitStack:
+    """Take changes 2 to 4 back."""
+    stack = ExitStack()
+    stack.enter_context(patch.object(fast_decoder, "FastLayer", GrowingRoom))
+    stack.enter_context(patch.object(fast_decoder, "FastCache", CopiedKeys))
+    return stack
+
+
 def explicit(query, key, value, hidden, dropout=0.0):
     """Attend with the two products and the softmax of chapter 3."""
     scores = query @ key.transpose(2, 3) * query.size(3) ** -0.5
@@ -92,6 +115,14 @@ WAYS = {
     ),
 }
 
+KEYS = {
+    "fast": nullcontext,
+    "fast again": nullcontext,
+    "no room reserved": WAYS["no room reserved"],
+    "keys moved": WAYS["keys moved"],
+    "keys moved, no room": moved_without_room,
+}
+
 
 def batch(sentences: int) -> Tensor:
     """Source ids, shape (sentences, 20); lengths from 15 to 20."""
@@ -100,8 +131,14 @@ def batch(sentences: int) -> Tensor:
     return src.masked_fill(torch.arange(20) >= lengths[:, None], PAD)
 
 
-def measure(width: int, sentences: int, rounds: int) -> list[dict[str, object]]:
-    """Run all ways in turn, greedily and by beam; give a row for each."""
+def measure(
+    width: int,
+    sentences: int,
+    rounds: int,
+    choices: dict[str, Callable] = WAYS,
+    methods: tuple[str, ...] = ("greedy", "beam"),
+) -> list[dict[str, object]]:
+    """Run all ways in turn, by each method; give a row for each."""
     config = TransformerConfig.base(
         VOCABULARY, dropout=0.0, max_len=128, d_model=width, **SIZES[width]
     )
@@ -111,12 +148,13 @@ def measure(width: int, sentences: int, rounds: int) -> list[dict[str, object]]:
         "greedy": lambda model: greedy_decode(model, src, **limits),
         "beam": lambda model: beam_search(model, src, **limits, beam_size=BEAM),
     }
-    ways = ["readable", *WAYS]
+    searches = {method: searches[method] for method in methods}
+    ways = ["readable", *choices]
     seconds: dict[tuple[str, str], list[float]] = {}
     for number in range(1 + rounds):  # the first is for warming up
         for method, search in searches.items():
             for way in random.sample(ways, len(ways)):
-                with WAYS.get(way, nullcontext)():
+                with choices.get(way, nullcontext)():
                     start = time.process_time()
                     search(model if way == "readable" else FastDecoder(model))
                     if number > 0:
@@ -141,7 +179,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=16, help="more for small batches")
     parser.add_argument("--width", type=int, nargs="+", default=[128])
+    parser.add_argument("--keys", action="store_true", help="only this comparison")
     arguments = parser.parse_args()
+    path, chosen = TABLE, {}
+    if arguments.keys:
+        path, chosen = KEYS_TABLE, {"choices": KEYS, "methods": ("beam",)}
     torch.set_num_threads(1)
     torch.manual_seed(0)
     random.seed(0)
@@ -149,8 +191,8 @@ def main() -> None:
     for width in arguments.width:
         for sentences in BATCHES:
             rounds = arguments.rounds + min(24, 30 // sentences)
-            rows += measure(width, sentences, rounds)
-            with TABLE.open("w", newline="", encoding="utf-8") as file:
+            rows += measure(width, sentences, rounds, **chosen)
+            with path.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, rows[0])
                 writer.writeheader()
                 writer.writerows(rows)
