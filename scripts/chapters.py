@@ -5,21 +5,23 @@ come from the notebooks of the built pages, and are taken away before JupyterLab
 the project's notebooks stay without outputs, and what a reader ran is the reader's.
 """
 
-import json
 from pathlib import Path
 
+import nbformat
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
-from nbformat import NotebookNode, from_dict
 from traitlets import Unicode, default
 
-# Sources of pages that JupyterLab cannot show. Links still open them.
+# Sources of pages that JupyterLab cannot show well. Links still open them.
 NOT_LISTED = ["_static", "extra", "api*.md", "bibliography.md", "references.bib"]
+NOT_LISTED += ["intro.md", "teaching.md"]
 
 
 class Chapters(AsyncLargeFileManager):
     """The notebooks of the book, with the outputs of the build while they are open."""
 
-    executed = Unicode(help="The folder of the notebooks with outputs.").tag(config=True)
+    executed = Unicode(help="The folder of the notebooks with outputs.").tag(
+        config=True
+    )
 
     @default("hide_globs")
     def _hide_globs_default(self) -> list[str]:
@@ -55,29 +57,15 @@ class Chapters(AsyncLargeFileManager):
         if not self.executed or not file.is_file():
             return []
         known = {
-            cell["id"]: ("".join(cell["source"]), from_dict(cell["outputs"]))
-            for cell in json.loads(file.read_text("utf-8"))["cells"]
+            cell.id: cell
+            for cell in nbformat.read(file, as_version=4).cells
             if cell.get("outputs")
         }
-        found = []
-        for cell in notebook["cells"]:
-            code, outputs = known.get(cell.get("id"), (None, []))
-            if code != "".join(cell["source"]) or cell["execution_count"] is not None:
-                continue
-            if not cell["outputs"] or same(cell["outputs"], outputs):
-                found.append((cell, outputs))
-        return found
-
-
-def same(outputs: list, others: list) -> bool:
-    """Compare outputs, whose texts may be split into lines."""
-    return joined(outputs) == joined(others)
-
-
-def joined(value: object) -> object:
-    """Join the lines of all texts."""
-    if isinstance(value, dict):
-        return {name: joined(part) for name, part in value.items()}
-    if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
-        return "".join(value)
-    return [joined(part) for part in value] if isinstance(value, list) else value
+        return [
+            (cell, known[cell["id"]].outputs)
+            for cell in notebook["cells"]
+            if cell.get("id") in known
+            and cell["source"] == known[cell["id"]].source
+            and cell["execution_count"] is None
+            and cell["outputs"] in ([], known[cell["id"]].outputs)
+        ]

@@ -39,7 +39,7 @@ def main(root: Path, options: list[str]) -> None:
     folders = [root / pages / "_sources" / "book" for pages in PAGES]
     executed = next((folder for folder in folders if folder.is_dir()), None)
     if executed is None:
-        print("make book gives the chapters their figures.", file=sys.stderr)
+        print("make book adds figures and controls to the chapters.", file=sys.stderr)
     jupyterlab(
         [
             f"--ServerApp.root_dir={root / 'book'}",
