@@ -57,10 +57,8 @@ def write(app, exception):
     if exception or app.builder.name != "html" or not cache.is_dir():
         return
     for path in sorted(Path(app.srcdir, "book").glob("*.ipynb")):
-        copy, source = (
-            Path(app.outdir, "_sources/book", path.name),
-            path.read_text("utf-8"),
-        )
+        copy = Path(app.outdir, "_sources", "book", path.name)
+        source = path.read_text("utf-8")
         if copy.is_file() and copy.read_text("utf-8") == source:
             notebook = nbformat.reads(upgrade(source, path.parent), as_version=4)
             _, executed = get_cache(str(cache)).merge_match_into_notebook(notebook)

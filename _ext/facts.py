@@ -1,7 +1,7 @@
 """Show the facts about a chapter in few lines of its page.
 
 In a notebook each fact is a paragraph of the first cell: **Paper**, **Library**,
-**Time**, **Try**. A page shows them together, and leaves out the quote **Run** below the
+**Time**, **Try**. A page shows them together. It leaves out the quote **Run** below the
 title, which is for the reader of the notebook.
 """
 

@@ -1,8 +1,9 @@
 """Open chapters in JupyterLab with the outputs of the build, which no file stores.
 
-A cell that has not been run shows the outputs that the build made of the same code. They
-come from the notebooks of the built pages, and are taken away before JupyterLab saves:
-the project's notebooks stay without outputs, and what a reader ran is the reader's.
+A cell that has not been run shows what the build made of the same code. These outputs
+come from the notebooks that the pages offer for download. They are removed before a
+notebook is saved, so the project's notebooks stay without outputs. What a reader ran is
+saved as usual.
 """
 
 from pathlib import Path
@@ -19,9 +20,7 @@ NOT_LISTED += ["intro.md", "teaching.md"]
 class Chapters(AsyncLargeFileManager):
     """The notebooks of the book, with the outputs of the build while they are open."""
 
-    executed = Unicode(help="The folder of the notebooks with outputs.").tag(
-        config=True
-    )
+    executed = Unicode(help="Folder of the notebooks with outputs.").tag(config=True)
 
     @default("hide_globs")
     def _hide_globs_default(self) -> list[str]:
