@@ -14,6 +14,8 @@ import nbformat
 from jupyter_cache import get_cache
 from plain import upgrade
 
+from bookkit.widgets.panel import PANEL_STYLE
+
 LIVE = "application/vnd.jupyter.widget-view+json"  # needs the kernel that made it
 FIGURE = "image/svg+xml"
 
@@ -43,7 +45,8 @@ def still(output, alt):
     if "execution_count" in output:
         output["execution_count"] = None
     data = output.get("data", {})
-    data.pop(LIVE, None)
+    if data.pop(LIVE, None):  # the style of its still form, which pages share
+        data["text/html"] = f"<style>{PANEL_STYLE}</style>" + "".join(data["text/html"])
     if FIGURE in data:
         svg = base64.b64encode("".join(data.pop(FIGURE)).encode()).decode()
         link = f"data:{FIGURE};base64,{svg}"
