@@ -22,49 +22,54 @@ class Chapters(AsyncLargeFileManager):
 
     executed = Unicode(help="Folder of the notebooks with outputs.").tag(config=True)
 
+    def __init__(self, **settings) -> None:
+        super().__init__(**settings)
+        self.shown: dict[tuple[str, str], list] = {}  # by path and cell
+
     @default("hide_globs")
     def _hide_globs_default(self) -> list[str]:
         return [*AsyncLargeFileManager.hide_globs.default(), *NOT_LISTED]
 
     async def get(self, path: str, content: bool = True, *rest, **others) -> dict:
-        """Read a file; a notebook gets the outputs of the build."""
+        """Read a file; the cells of a notebook get the outputs of the build."""
         model = await super().get(path, content, *rest, **others)
-        if model["type"] == "notebook" and model["content"]:
-            for cell, built in self.built(model["content"], path):
-                cell["outputs"] = built
+        cells, name = not_run(model), path.strip("/")
+        outputs = self.built(name) if cells else {}
+        for cell in cells:
+            built = outputs.get(cell["id"])
+            if built and built.source == cell["source"] and not cell["outputs"]:
+                cell["outputs"] = built.outputs
                 cell["metadata"]["trusted"] = True  # this project wrote them
+                # The next build may make others while this notebook is open.
+                known = self.shown.setdefault((name, cell["id"]), [])
+                if built.outputs not in known:
+                    known.append(built.outputs)
         return model
 
     async def save(self, model: dict, path: str = "") -> dict:
-        """Write a file; a notebook loses the outputs of the build."""
-        if model.get("type") == "notebook" and model.get("content"):
-            for cell, _ in self.built(model["content"], path):
+        """Write a file; the cells of a notebook lose the outputs of the build."""
+        cells, name = not_run(model), path.strip("/")
+        outputs = self.built(name) if cells else {}
+        for cell in cells:
+            known = self.shown.get((name, cell["id"]), [])
+            if built := outputs.get(cell["id"]):
+                known = [*known, built.outputs]
+            if cell["outputs"] in known:
                 cell["outputs"] = []
         return await super().save(model, path)
 
-    def built(self, notebook: dict, path: str) -> list[tuple[dict, list]]:
-        """List the cells that have not been run, each with its outputs in the build.
-
-        Args:
-            notebook: As JupyterLab sends or gets it.
-            path: Its path; that of a copy has no notebook in the build.
-
-        Returns:
-            No cell whose code was changed, and none with other outputs.
-        """
-        file = Path(self.executed, path.strip("/"))
+    def built(self, name: str) -> dict[str, nbformat.NotebookNode]:
+        """Read the cells of a notebook of the build that have outputs, by their ids."""
+        file = Path(self.executed, name)
         if not self.executed or not file.is_file():
-            return []
-        known = {
-            cell.id: cell
-            for cell in nbformat.read(file, as_version=4).cells
-            if cell.get("outputs")
-        }
-        return [
-            (cell, known[cell["id"]].outputs)
-            for cell in notebook["cells"]
-            if cell.get("id") in known
-            and cell["source"] == known[cell["id"]].source
-            and cell["execution_count"] is None
-            and cell["outputs"] in ([], known[cell["id"]].outputs)
-        ]
+            return {}
+        cells = nbformat.read(file, as_version=4).cells
+        return {cell.id: cell for cell in cells if cell.get("outputs")}
+
+
+def not_run(model: dict) -> list[dict]:
+    """List the code cells of a notebook that have not been run."""
+    if model.get("type") != "notebook" or not model.get("content"):
+        return []
+    cells = [cell for cell in model["content"]["cells"] if "outputs" in cell]
+    return [c for c in cells if c.get("id") and c.get("execution_count") is None]

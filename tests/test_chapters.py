@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -95,6 +96,16 @@ def test_what_the_reader_ran_is_kept_even_if_it_is_the_same(lab):
     assert outputs(lab.open()) == outputs(content)
 
 
+def test_a_build_while_a_chapter_is_open_leaves_nothing_in_the_file(lab):
+    content = lab.open()
+    newer = notebook()
+    newer.cells[1].outputs = show("drawn anew")
+    nbformat.write(newer, Path(lab.manager.executed, "a.ipynb"))
+    lab.save(content)
+    assert lab.stored() == {}
+    assert outputs(lab.open())["draw"] == show("drawn anew")
+
+
 def test_outputs_that_the_build_did_not_make_are_kept(lab):
     content = lab.open()
     content["cells"][1]["outputs"] = show("draw", "<p>mine</p>")
@@ -102,10 +113,11 @@ def test_outputs_that_the_build_did_not_make_are_kept(lab):
     assert lab.stored() == {"draw": show("draw", "<p>mine</p>")}
 
 
-def test_a_changed_cell_opens_without_outputs(lab):
+def test_a_changed_cell_loses_the_outputs_of_the_old_code(lab):
     content = lab.open()
-    content["cells"][1] |= {"source": "draw(2)", "outputs": []}
+    content["cells"][1]["source"] = "draw(2)"
     lab.save(content)
+    assert lab.stored() == {}
     shown = outputs(lab.open())
     assert shown["draw"] == []
     assert shown["print"] != []
