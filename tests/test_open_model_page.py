@@ -159,7 +159,7 @@ def test_a_box_of_an_attention_leads_to_its_weights_and_leaves_the_tour(opened):
     control.get_by_role("link", name="decoder layer 1, cross-attention").click()
     expect(control.locator(".o-stage h3")).to_have_text("Weights")
     assert control.get_by_role("radio", name="Explore").is_checked()
-    assert control.locator("[aria-current]").get_attribute("data-box") == (
+    assert control.locator(".o-map [aria-current]").get_attribute("data-box") == (
         "decoder.1.cross_attention"
     )
 
@@ -175,6 +175,68 @@ def test_arrow_keys_move_between_boxes_and_between_words(opened, tab):
     for key in ("ArrowRight", "End", "ArrowRight", "ArrowLeft", "Enter"):
         tab.keyboard.press(key)
     assert control.locator(".o-target [aria-pressed='true']").inner_text() == "Buch"
+
+
+PIXELS = """(link) => new Promise((drawn) => {
+  const image = new Image(), canvas = document.createElement("canvas");
+  image.onload = () => {
+    [canvas.width, canvas.height] = [image.width, image.height];
+    const pen = canvas.getContext("2d");
+    pen.drawImage(image, 0, 0);
+    const { data } = pen.getImageData(0, 0, image.width, image.height);
+    drawn([image.width, image.height, [...data]]);
+  };
+  image.src = link.querySelector("image").getAttribute("href");
+})"""
+
+
+def test_a_box_shows_its_tensor_and_rows_to_come_are_pale(opened, values):
+    control = opened(node="src.ids", step=3)
+    for box in ("encoder.1.self_attention", "decoder.0.cross_attention"):
+        link = control.locator(f"[data-box='{box}']")
+        width, height, data = link.evaluate(PIXELS)
+        weights = values[f"{box}.weights"].numpy()
+        heads, rows, columns = weights.shape
+        assert (width, height) == (heads * (columns + 1) - 1, rows)
+        pixels = np.array(data).reshape(rows, width, 4)
+        pixels = np.insert(pixels, width, 0, axis=1).reshape(rows, heads, -1, 4)
+        assert (pixels[:, :, -1] == 0).all()  # the gap beside each head
+        red = pixels[:3, :, :-1, 0].transpose(1, 0, 2)
+        order = np.argsort(weights[:, :3].ravel())  # the larger, the less red
+        assert (np.diff(red.ravel()[order]) <= 0).all()
+        is_pale = pixels[:, 0, 0, 3] < 255
+        assert is_pale.tolist() == [box[0] == "d" and row > 3 for row in range(rows)]
+
+
+def test_a_box_with_a_word_says_the_word_that_the_reader_follows(opened):
+    control = opened(node="src.ids", token=5, step=2)
+    now = control.locator(".o-now").all_text_contents()
+    assert now == ["book", "Katze", "liest"]
+    control.locator(".o-target button").nth(3).click()
+    assert control.locator(".o-now").all_text_contents() == ["book", "liest", "ein"]
+
+
+def test_the_steps_of_a_box_are_beside_each_other(opened, made):
+    control = opened(node="decoder.0.cross_attention.k")
+    tabs = control.get_by_role("group", name="Steps of this box").get_by_role("button")
+    names = [n["name"] for n in made.data["graph"]]
+    own = [name for name in names if box_of(name, 2) == "decoder.0.cross_attention"]
+    assert tabs.count() == len(own)
+    for at in (0, 5):
+        tabs.nth(at).click()
+        assert tabs.nth(at).get_attribute("aria-pressed") == "true"
+        scrub = control.get_by_label("Step of the pass")
+        assert scrub.input_value() == str(names.index(own[at]))
+
+
+def test_the_list_of_the_tour_leads_to_each_step(opened, tab, made):
+    control = opened()
+    press(control, "1 of 19")
+    entries = control.locator(".o-list button")
+    assert entries.all_inner_texts() == [step["title"] for step in made.data["tour"]]
+    entries.nth(13).click()
+    expect(control.locator(".o-tour h3")).to_have_text(made.data["tour"][13]["title"])
+    expect(entries.first).not_to_be_visible()
 
 
 # -- Cells and their sums --------------------------------------------------------------
@@ -285,17 +347,26 @@ def test_the_scrubber_reaches_every_node_and_next_goes_on_to_the_next_word(opene
     expect(control.locator(".o-stage h3")).to_have_text("Memory")
 
 
-def test_play_moves_by_itself_and_pauses(opened, tab):
+def test_play_shows_the_main_steps_and_pauses(opened, tab):
     tab.clock.install()
     control = opened(node="src.ids", wait=False)
     tab.clock.run_for(1000)
+    title = control.locator(".o-stage h3")
     press(control, "Play")
-    tab.clock.run_for(5000)
-    count = control.locator(".o-count").inner_text()
-    assert count.startswith("4 of")
+    seen = [title.inner_text()]
+    for _ in range(6):
+        tab.clock.run_for(1200)
+        seen.append(title.inner_text())
+    assert seen == [
+        *("Source tokens", "Embeddings", "Positions", "Embeddings and positions"),
+        *("Weights", "Active features", "Weights"),
+    ]
+    box = control.locator("[data-box='encoder.1.feed_forward']")
+    expect(box).to_have_class("o-empty")  # not yet computed
     press(control, "Pause")
     tab.clock.run_for(5000)
-    assert control.locator(".o-count").inner_text() == count
+    assert title.inner_text() == "Weights"
+    expect(box).not_to_have_class("o-empty")
 
 
 def test_a_german_word_is_a_decoding_step_forwards_and_backwards(opened, values, small):
@@ -395,6 +466,19 @@ def test_a_head_that_is_off_changes_the_words_that_are_marked(opened):
     expect(control.locator(".o-two mark")).to_have_count(0)
 
 
+def test_boxes_are_marked_that_have_other_numbers_at_this_word(opened):
+    control = opened(what=json.dumps([HEAD]), step=3)
+    marked = control.locator(".o-differs")
+    after = [*("decoder.1.cross_attention", "decoder.1.feed_forward")]
+    after += ["decoder.output", "logits", "probabilities"]
+    found = marked.evaluate_all("(all) => all.map((each) => each.dataset.box)")
+    assert found == after  # what comes before has read the same words
+    control.locator(".o-target button").nth(4).click()
+    assert marked.count() == 11  # all of the decoder: it has read another word
+    control.get_by_text("as trained", exact=True).last.click()
+    assert marked.count() == 0
+
+
 def test_the_switches_begin_with_the_words_that_the_reader_follows(opened):
     control = opened(node="memory", step=4, token=1)
     control.get_by_text("What if?").click()
@@ -490,9 +574,7 @@ def test_the_tour_can_be_walked_from_the_first_step_to_the_last(opened, made):
     tour = made.data["tour"]
     for number, step in enumerate(tour, start=1):
         expect(control.locator(".o-tour h3")).to_have_text(step["title"])
-        expect(control.locator(".o-steps .o-name")).to_have_text(
-            f"{number} of {len(tour)}"
-        )
+        expect(control.locator(".o-count-of")).to_have_text(f"{number} of {len(tour)}")
         wrong, right = sorted(step["choices"], key=lambda c: c.get("right", False))[-2:]
         press(control, wrong["text"])
         expect(control.locator(".o-answer")).to_contain_text(wrong["says"])

@@ -178,7 +178,7 @@ KINDS = {
         says="What all heads found for a position, as one vector.",
     ),
     "output": Kind(
-        label="Output of the attention",
+        label="Output",
         axes=VECTORS,
         how="linear",
         where=MULTI_HEAD + "forward",
@@ -205,7 +205,7 @@ KINDS = {
         says="The inner features after the activation: ReLU sets negative ones to 0.",
     ),
     "feed_forward.output": Kind(
-        label="Output of the feed-forward network",
+        label="Output",
         axes=VECTORS,
         how="linear",
         where=FEED_FORWARD,

@@ -1,7 +1,6 @@
 /* One sentence through the whole model: a drawing, the tensor of one step, and its sums. */
 const SHARE = 0.75; /* of a row's weight gets lines */
-const PAUSE = 1600; /* milliseconds between two steps of Play */
-const PRODUCTS = 5; /* of a sum are shown */
+const PAUSE = 1200; /* milliseconds between two steps of Play */
 const LIKELY = 5; /* words with a bar */
 const KEPT = 8; /* sentences, whose numbers need not be computed again */
 const WORDS_SHOWN = 2000; /* a larger vocabulary fits no screen */
@@ -32,48 +31,6 @@ const rove = (items, current) => items.forEach((item, i) =>
 const check = (picked, chosen) => picked.querySelectorAll("input").forEach((box, i) => {
   box.checked = i === chosen;
 });
-
-/* Floats of 16 bits, as the recording holds them. */
-function halves(base64) {
-  const text = atob(base64), numbers = new Float32Array(text.length / 2);
-  for (let i = 0; i < numbers.length; i++) {
-    const bits = text.charCodeAt(2 * i) + 256 * text.charCodeAt(2 * i + 1);
-    const [sign, exponent, part] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
-    numbers[i] = sign * (exponent === 31 ? (part ? NaN : Infinity)
-      : exponent ? 2 ** (exponent - 15) * (1 + part / 1024) : 2 ** -14 * (part / 1024));
-  }
-  return numbers;
-}
-
-/* One translation, and the tensor of each node. */
-class Run {
-  constructor(held, written) {
-    Object.assign(this, { held, written });
-    this.src = [...this.tensor("src.ids").data];
-    this.tgt = [...this.tensor("tgt.ids").data];
-  }
-
-  has(...names) {
-    return names.every((name) => name in this.held);
-  }
-
-  tensor(name) {
-    const held = this.held[name];
-    if (typeof held.data === "string") held.data = halves(held.data);
-    return held;
-  }
-
-  row(name, r) {
-    const { data, shape } = this.tensor(name);
-    return data.subarray(r * shape.at(-1), (r + 1) * shape.at(-1));
-  }
-
-  /* The likeliest words after a step, with their probabilities. */
-  likely(step, count) {
-    const shares = this.row("probabilities", step);
-    return topk(shares, count).map((id) => ({ id, share: shares[id] }));
-  }
-}
 
 /* The page begins with the small model; the captions' model comes on demand. */
 function draw(root, data, kit, [first]) {
@@ -119,6 +76,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const recorded = new Run(data.recording, data.written);
   const state = { mode: "tour", tour: 0, text: undefined, node: nodes[0], row: 1, step: 0,
     head: 0, column: undefined, changes: [] };
+  const engine = data.engine ?? new Engine(data);
   let base = recorded, changed = null, isChanged = false, run = recorded;
   let stage, playing, unpacked;
 
@@ -155,24 +113,23 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   /* -- The drawing -- */
-  const { map } = data;
-  const links = [...map.querySelectorAll("a")];
-  roving(map, () => links);
-  const boxOf = (name) => links.map((link) => link.dataset.box)
-    .filter((box) => name === box || name.startsWith(`${box}.`))
-    .reduce((a, b) => (b.length > a.length ? b : a), "");
-  map.onclick = (event) => {
-    const link = event.target.closest("a");
-    if (!link) return;
-    event.preventDefault();
+  const mainOf = (box) => [`${box}.weights`, `${box}.active`, box, `${box}.x`]
+    .find((name) => byName.has(name));
+  const map = drawing(kit, data.map, (box) => {
+    halt();
     leaveTour();
-    if (fold.dataset.wide !== "true") fold.open = false; /* on a phone it is in the way */
-    const { box } = link.dataset, weights = `${box}.weights`;
-    goSee({ node: nodes.includes(weights) ? weights
-      : nodes.find((name) => boxOf(name) === box) ?? state.node });
-  };
-  const fold = make("details", { class: "o-fold" },
-    make("summary", {}, "The drawing of the model"), map);
+    goSee({ node: mainOf(box) });
+  });
+  const fold = make("details", { class: "o-fold", open: true },
+    make("summary", {}, "The drawing of the model"), data.map);
+
+  function drawMap() {
+    const step = stepNow();
+    map.paint(run, step, { "src.ids": word(run.src[state.row]), "tgt.ids": word(run.tgt[step]),
+      probabilities: word(run.written[step]) });
+    map.contrast(run === changed ? graph.filter((node) => run.differs(base, node.name,
+      until(node), node.sides[1] === "target" ? step + 1 : Infinity)) : []);
+  }
 
   function placeOf(name) {
     const [half, layer, part] = name.split(".");
@@ -184,6 +141,24 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   const nameOf = (name) => `${byName.get(name).label} (${placeOf(name).toLowerCase()})`;
+
+  /* The steps inside a box. */
+  const tabs = make("div", { class: "o-tabs", role: "group", "aria-label": "Steps of this box" });
+  roving(tabs, () => [...tabs.children]);
+
+  function drawTabs(name) {
+    const box = map.boxOf(name), own = nodes.filter((node) => map.boxOf(node) === box);
+    if (tabs.dataset.box !== box) {
+      tabs.dataset.box = box;
+      tabs.replaceChildren(...own.map((node) => button(byName.get(node).label,
+        () => go({ node }))));
+    }
+    tabs.hidden = state.mode === "tour" || own.length === 1;
+    [...tabs.children].forEach((tab, i) => tab.setAttribute("aria-pressed", own[i] === name));
+    rove([...tabs.children], own.indexOf(name));
+    const { offsetLeft = 0 } = tabs.children[own.indexOf(name)];
+    tabs.scrollTo({ left: offsetLeft - tabs.clientWidth / 3, behavior: "instant" });
+  }
 
   /* -- The stage: the tensor of the node -- */
   const title = make("h3", { tabindex: -1 }), where = make("p", { class: "o-where" });
@@ -200,13 +175,7 @@ function show(root, data, kit, otherModel, changeModel) {
     : Math.min(state.row, run.src.length - 1));
   const until = (node) => (node.sides[0] === "target" ? stepNow() + 1 : Infinity);
 
-  /* The rows of a node; of one head, if it has heads. */
-  function slice(name) {
-    const { shape, data: values } = run.tensor(name);
-    const [rows, columns] = shape.length === 1 ? [shape[0], 1] : shape.slice(-2);
-    const from = shape.length === 3 ? state.head * rows * columns : 0;
-    return { rows, columns, at: (r, c) => values[from + r * columns + c] };
-  }
+  const slice = (name) => run.slice(name, state.head);
 
   function largestOf(...names) {
     let most = 0;
@@ -357,11 +326,8 @@ function show(root, data, kit, otherModel, changeModel) {
     view.className = `o-view${isWeights(node) ? " o-both" : ""}`;
     stage = { name: node.name, parts };
     boards()[focused]?.focus({ preventScroll: true });
-    rove(links, links.findIndex((link) => link.dataset.box === boxOf(node.name)));
-    links.forEach((link) => {
-      if (link.dataset.box === boxOf(node.name)) link.setAttribute("aria-current", "step");
-      else link.removeAttribute("aria-current");
-    });
+    map.mark(node.name, Boolean(playing));
+    drawTabs(node.name);
     check(headPick, state.head);
   }
 
@@ -396,7 +362,7 @@ function show(root, data, kit, otherModel, changeModel) {
         make("b", {}, node.name === "probabilities" ? percent(value) : short(value)),
         nudge("Previous cell", "‹", c - 1), nudge("Next cell", "›", c + 1)),
       make("p", {}, isSet ? "The change has set this number. Its rule would give another:"
-        : sum.words), table(sum), onward(node));
+        : sum.words), sumTable(make, sum), onward(node));
     spoken.textContent = `${name}: ${short(value)}. ${sum.words}`;
   }
 
@@ -408,37 +374,6 @@ function show(root, data, kit, otherModel, changeModel) {
         go({ column });
         card.querySelector(`[aria-label="${label}"]`).focus({ preventScroll: true });
       } }, text);
-  }
-
-  /* What the rule gives. */
-  function totalOf({ terms = [], parts = [], divide = 1, steps = [] }) {
-    if (steps.length) return steps.at(-1)[1];
-    const products = terms.reduce((sum, [, a, b]) => sum + a * b, 0);
-    return parts.reduce((sum, [, value]) => sum + value, products) / divide;
-  }
-
-  function table({ terms = [], parts = [], divide, steps = [] }) {
-    const entry = (label, text, value, isSum) => make("tr", { class: isSum ? "o-sum" : null },
-      make("th", { scope: "row" }, make("bdi", {}, label)), make("td", {}, text),
-      make("td", {}, exact(value)));
-    const rows = steps.map(([label, value]) => entry(label, "", value));
-    const order = terms.map(([label, a, b]) => [label, a, b, a * b])
-      .sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
-    const most = order.slice(0, PRODUCTS), rest = order.slice(PRODUCTS);
-    for (const [label, a, b, product] of most) {
-      rows.push(entry(label, `${exact(a)} × ${exact(b)}`, product));
-    }
-    const add = (list, i) => list.reduce((sum, each) => sum + each[i], 0);
-    if (rest.length) {
-      rows.push(entry(`${rest.length} smaller product${rest.length > 1 ? "s" : ""}`, "",
-        add(rest, 3)));
-    }
-    for (const [label, value] of parts) rows.push(entry(label, "", value));
-    const total = totalOf({ terms, parts });
-    if (rows.length > 1 && !steps.length) rows.push(entry("sum", "", total, true));
-    if (divide) rows.push(entry(`divided by ${short(divide, 0)}`, "", total / divide, true));
-    return make("table", { class: "o-products" },
-      rows.length > 1 ? make("caption", {}, "Each number is rounded.") : [], rows);
   }
 
   function onward(node) {
@@ -457,19 +392,32 @@ function show(root, data, kit, otherModel, changeModel) {
   const scrub = make("input", { type: "range", min: 0, max: nodes.length - 1, step: 1,
     "aria-label": "Step of the pass", input: () => go({ node: nodes[scrub.valueAsNumber] }) });
   const count = make("span", { class: "o-name o-count" });
+  const track = make("div", { class: "o-track", "aria-hidden": "true" },
+    map.colours(nodes).map((colour) => {
+      const part = make("i");
+      part.style.background = colour;
+      return part;
+    }));
+  const main = map.names.flatMap((box) => (box === "src" || box === "tgt"
+    ? nodes.filter((name) => map.boxOf(name) === box) : [mainOf(box)]));
 
-  function move(by) {
-    const to = nodes.indexOf(state.node) + by;
-    if (to in nodes) goSee({ node: nodes[to] });
+  /* To a step beside this one, or of `list` if the reader only watches. */
+  function move(by, list = nodes) {
+    const at = nodes.indexOf(state.node) + by;
+    const to = list.find((name) => nodes.indexOf(name) >= at);
+    const show = playing ? go : goSee; /* what plays does not scroll the page */
+    if (at >= 0 && to) show({ node: to });
     else if (by > 0 && stepNow() + 1 < run.written.length) {
-      goSee({ step: stepNow() + 1, node: "tgt.ids" });
+      show({ step: stepNow() + 1, node: "tgt.ids" });
     } else halt();
   }
 
   function halt() {
+    if (!playing) return;
     clearInterval(playing);
     playing = undefined;
     play.textContent = "Play";
+    map.mark(state.node, false);
   }
 
   const play = button("Play", () => {
@@ -477,8 +425,9 @@ function show(root, data, kit, otherModel, changeModel) {
       halt();
       return;
     }
-    playing = setInterval(() => move(1), PAUSE);
+    playing = setInterval(() => move(1, main), PAUSE);
     play.textContent = "Pause";
+    map.mark(state.node, true);
   });
   const step = (by) => () => {
     halt();
@@ -493,14 +442,15 @@ function show(root, data, kit, otherModel, changeModel) {
     input.value = text;
     go({ text, changes: [], step: 0, column: undefined });
   };
+  const examples = make("select", { "aria-label": "Examples", change: () => {
+    send(data.sentences[examples.selectedIndex - 1]);
+    examples.selectedIndex = 0;
+  } }, ["Examples", ...data.sentences].map((text) => make("option", {}, text)));
   const exploring = make("div", { class: "o-explore" },
     make("div", { class: "o-own c-inputs" }, typed,
       button("Translate", () => send(input.value)),
-      make("div", { class: "o-examples" }, data.sentences.map((text) =>
-        button(text, () => send(text)))),
-      make("div", { class: "o-examples" },
-        button(otherModel, () => changeModel((text) => { status.textContent = text; })))),
-    make("div", { class: "o-scrub c-inputs" }, scrub, count));
+      examples, button(otherModel, () => changeModel((text) => { status.textContent = text; }))),
+    make("div", { class: "o-scrub" }, track, scrub, count));
   const walk = make("div", { class: "o-steps" }, button("Back", step(-1)), play,
     button("Next", step(1)));
 
@@ -522,8 +472,10 @@ function show(root, data, kit, otherModel, changeModel) {
   const two = make("div", { class: "o-runs" },
     make("div", { class: "o-two" }, make("span", { class: "o-name" }, "as trained"), before,
       make("span", { class: "o-name" }, "changed"), after, outcome, undo),
-    make("div", { class: "c-row c-inputs" },
-      make("span", { class: "o-name" }, "Shown below:"), sides));
+    make("p", { class: "o-caption" },
+      "A box with an orange edge has other numbers at this word."));
+  const shown = make("div", { class: "c-row c-inputs o-shown" },
+    make("span", { class: "o-name" }, "Shown:"), sides);
   sides.classList.add("o-sides");
   const asking = make("div", { class: "o-what-if" },
     make("p", { class: "o-lead" }, "Switch on a change. The model writes the sentence again, and "
@@ -536,7 +488,7 @@ function show(root, data, kit, otherModel, changeModel) {
       text.replaceChildren(...texts[side].flatMap((part, i) =>
         [kept[side].has(i) ? part : make(tag, {}, part), " "]));
     });
-    undo.hidden = !changed;
+    undo.hidden = two.lastChild.hidden = !changed;
     outcome.textContent = !changed ? "No change is on."
       : (texts[0].join() === texts[1].join() ? "No word changed." : "")
         + (state.step > stepNow() ? " The sentence ends earlier: its last step is shown." : "");
@@ -584,7 +536,6 @@ function show(root, data, kit, otherModel, changeModel) {
 
   /* -- From state to page -- */
   const computed = new Map(); /* text -> its run without changes */
-  const engine = data.engine ?? new Engine(data);
   if (recorded.has(...nodes)) computed.set(data.sentences[0], recorded);
 
   /* The runs that the state asks for; the newest question wins. */
@@ -640,6 +591,7 @@ function show(root, data, kit, otherModel, changeModel) {
     state.row = Math.min(state.row, run.src.length - 1);
     drawTwo();
     drawWords();
+    drawMap();
     drawAll();
   }
 
@@ -653,6 +605,7 @@ function show(root, data, kit, otherModel, changeModel) {
     const isNew = (...parts) => parts.some((part) => part in change
       && JSON.stringify(change[part]) !== JSON.stringify(state[part]));
     const isRun = isNew("text", "changes");
+    const isMoved = !stage || isNew("row", "step");
     const isMode = isNew("mode"), isAsking = isMode && change.mode === "what";
     const isStage = !stage || isNew("node", "head", "row", "step", "mode");
     if ("node" in change && !("column" in change)) state.column = undefined;
@@ -663,18 +616,22 @@ function show(root, data, kit, otherModel, changeModel) {
     guide.ask.hidden = guide.steps.hidden = state.mode !== "tour";
     walk.hidden = state.mode !== "explore";
     if (state.mode === "what") asking.before(two); /* what comes out, above the switches */
-    else stageBox.before(two);
+    else shown.before(two);
     what.hidden = state.mode === "tour";
-    two.hidden = state.mode !== "what" && !state.changes.length;
+    two.hidden = shown.hidden = state.mode !== "what" && !state.changes.length;
     check(modePick, modes.indexOf(state.mode));
     if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
+    /* A sum that the tour speaks of stands above its question. */
+    if ("column" in (tour[state.tour]?.state ?? {})) guide.ask.before(card);
+    else guide.ask.after(card);
     if (isAsking) changes.show(state.changes);
+    if (isMoved) drawMap();
     if (isStage) drawAll();
     else drawCell();
     const at = nodes.indexOf(state.node);
     scrub.value = at;
     scrub.setAttribute("aria-valuetext", nameOf(state.node));
-    count.textContent = `${at + 1} of ${nodes.length}: ${nameOf(state.node)}`;
+    count.textContent = `${at + 1} of ${nodes.length}`;
     if ("node" in change) {
       spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
     }
@@ -704,20 +661,19 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   const bar = make("div", { class: "o-bar c-inputs" }, modePick, status, walk, guide.steps);
-  const stageBox = make("div", { class: "o-stage" }, where, title, what, headPick, view, hint,
-    card);
+  const stageBox = make("div", { class: "o-stage" }, tabs, where, title, what, headPick, view,
+    hint);
   root.append(
     make("div", { class: "o-sentence" }, make("span", { class: "o-name" }, "English"), source,
       make("span", { class: "o-name" }, "German"), target),
     bar, make("div", { class: "o-main" }, fold, make("div", { class: "o-side-by" },
-      Object.values(panels), two, stageBox, guide.ask, spoken)));
+      Object.values(panels), two, shown, stageBox, guide.ask, card, spoken)));
   const above = document.querySelector(".bd-header-article"); /* stays at the top of the book */
   root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
   const widen = () => {
     const isWide = getComputedStyle(fold.firstChild).display === "none";
-    if (fold.dataset.wide !== String(isWide)) fold.open = isWide;
-    fold.dataset.wide = String(isWide);
-    bar.style.top = `${above?.offsetHeight ?? 0}px`;
+    if (isWide) fold.open = true;
+    root.style.setProperty("--above", `${above?.offsetHeight ?? 0}px`);
   };
   new ResizeObserver(widen).observe(root);
   widen();

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bookkit.colours import COLOURS
 from bookkit.open_model.graph import Node, graph
-from bookkit.open_model.overview import box_of, overview
+from bookkit.open_model.overview import box_of, boxes, overview, picture_of
 from bookkit.open_model.recording import record
 from bookkit.widgets.control import Control, read
 from transformer_lib.decoding import greedy_decode
@@ -24,7 +24,9 @@ PACKAGE = "bookkit.open_model"
 LIBRARY = ("tokenizer.js", "decoding.js")
 ENGINE = ("engine.js", "worker.js")
 SCRIPTS = (
+    "run.js",
     "cells.js",
+    "drawing.js",
     "sums.js",
     "address.js",
     "what_if.js",
@@ -73,7 +75,10 @@ def open_model_control(
             "graph": [asdict(node) for node in nodes],
             "config": asdict(model.config),
             "sentences": list(sentences),
-            "recording": {name: packed(values[name]) for name in on_tour(tour, nodes)},
+            "recording": {
+                name: packed(values[name])
+                for name in at_first(tour, nodes, model.config.num_layers)
+            },
             "larger": {
                 "graph": [asdict(node) for node in graph(larger)],
                 "config": asdict(larger),
@@ -99,23 +104,18 @@ def open_model_control(
     )
 
 
-def on_tour(tour: Sequence[dict], nodes: Sequence[Node]) -> list[str]:
+def at_first(tour: Sequence[dict], nodes: Sequence[Node], layers: int) -> list[str]:
     """Name the nodes that the page shows before it has computed anything.
 
-    These are the nodes of the tour, what the sums of their cells are made of unless
-    it is wide, and the residual stream below them.
+    These are the pictures of the drawing and the nodes of the tour, with both parts of
+    a sum of vectors. What is as long as the vocabulary is left to the page.
     """
-    wide = {node.name for node in nodes if node.axes[-1] in ("inner", "word")}
-    reads = {node.name: node.of for node in nodes}
-    stream = {node.name for node in nodes if node.how in ("add", "norm")}
     named = {step["state"]["node"] for step in tour} | {"src.ids", "tgt.ids"}
-    named -= {"probabilities"}  # of 1,000 words at each step
-    for name in sorted(named):
-        named.update(set(reads[name]) - wide)
-    for node in reversed(nodes):
-        if node.name in named & stream:
-            named.update(name for name in node.of if name in stream)
-    return [node.name for node in nodes if node.name in named]
+    named |= {picture_of(box["name"]) for box in boxes(layers)}
+    for node in nodes:
+        if node.name in named and node.how == "add":
+            named |= set(node.of)
+    return [n.name for n in nodes if n.name in named and n.axes[-1] != "word"]
 
 
 def packed(value: Tensor) -> dict[str, object]:

@@ -1,11 +1,24 @@
-"""The model as a drawing, with a link in each box to what it computes."""
+"""The model as a drawing, with a link in each box to what it computes.
+
+A box has its name on the left. On the right the page paints a picture of its tensor.
+"""
 
 from html import escape
 from itertools import pairwise
 
-WIDTH, BOX, HIGH, PITCH = 366, 132, 30, 40
-COLUMNS = {"encoder": 98, "decoder": 268}  # the middle of each
+WIDTH, BOX, HIGH, PITCH = 484, 192, 30, 39
+COLUMNS = {"encoder": 124, "decoder": 360}  # the middle of each
 TITLE = 26  # the height of a column's title
+PICTURE, PADDING = 76, 4  # the width of a box's picture, and the room around it
+PICTURES = {  # the end of the names of boxes -> the tensor that stands for the box
+    "attention": ".weights",
+    "feed_forward": ".active",
+    "src": ".x",
+    "tgt": ".x",
+    "memory": "",
+    "decoder.output": "",
+    "logits": "",
+}
 KINDS = {
     "self_attention": ("self-attention", "attention"),
     "cross_attention": ("cross-attention", "cross-attention"),
@@ -60,6 +73,12 @@ def box_of(node: str, layers: int) -> str:
     return max((n for n in names if node == n or node.startswith(f"{n}.")), key=len)
 
 
+def picture_of(box: str) -> str:
+    """Return the name of the node that stands for a box, or "" if it has words."""
+    ends = (end for end in PICTURES if box.endswith(end))
+    return next((box + PICTURES[end] for end in ends), "")
+
+
 def overview(layers: int) -> str:
     """Draw the model as SVG.
 
@@ -67,7 +86,8 @@ def overview(layers: int) -> str:
         layers: Of the encoder, and of the decoder.
 
     Returns:
-        An ``<svg>`` with a link ``#node=NAME`` around each box.
+        An ``<svg>`` with a link ``#node=NAME`` around each box. The ``<image>`` in it
+        is empty, and so is the ``<text>`` in its place where the tensor is a word.
     """
     places = boxes(layers)
     height = round(max(box["row"] for box in places) * PITCH) + HIGH + TITLE + 8
@@ -107,18 +127,27 @@ def overview(layers: int) -> str:
                 f'<path class="o-arrow o-memory" d="M{right} {y(memory["row"]) + 15}'
                 f'H{across}V{y(box["row"]) + 15}H{COLUMNS["decoder"] - BOX // 2 - 1}"/>'
             )
-    for box in places:
+    for order, box in enumerate(places):
         left, top = COLUMNS[box["column"]] - BOX / 2, y(box["row"])
+        right = left + BOX - PADDING
+        content = (
+            f'<image class="o-picture" data-of="{picture}" style="--order: {order}" '
+            f'x="{right - PICTURE:g}" y="{top + PADDING}" width="{PICTURE}" '
+            f'height="{HIGH - 2 * PADDING}" preserveAspectRatio="none"/>'
+            if (picture := picture_of(box["name"]))
+            else f'<text class="o-now" x="{right - 4:g}" y="{top + 20}"></text>'
+        )
         where = box["name"].split(".")
-        spoken = f"{where[0]} layer {where[1]}, " if len(where) == 3 else ""
+        label, spoken = escape(box["label"]), ""
+        if len(where) == 3:
+            spoken = f' aria-label="{where[0]} layer {where[1]}, {label}"'
         parts.append(
-            f'<a href="#node={box["name"]}" data-box="{box["name"]}" '
-            f'aria-label="{escape(spoken + box["label"])}">'
+            f'<a href="#node={box["name"]}" data-box="{box["name"]}"{spoken}>'
             f'<rect x="{left:g}" y="{top}" width="{BOX}" height="{HIGH}" rx="6" '
             f'style="--fill: var(--book-{box["kind"]}); '
             f'--line: var(--book-{box["kind"]}-line)"/>'
-            f'<text x="{left + BOX / 2:g}" y="{top + 20}">{escape(box["label"])}</text>'
-            "</a>"
+            f'<text x="{left + 8:g}" y="{top + 20}">{label}</text>'
+            f"{content}</a>"
         )
     return (
         f'<svg class="o-map" viewBox="0 0 {WIDTH} {height}" role="group" '

@@ -1,6 +1,7 @@
 /* How one number was computed: by the rule of its node, from the numbers that it reads.
    `read(name)` gives a tensor. A sum has terms [name, a, b], further parts [name, value],
    or steps [name, value] in their order, and words. */
+const PRODUCTS = 5; /* of a sum are shown */
 const ACTIVATION_WORDS = { relu: "ReLU", gelu_tanh: "GELU", silu: "SiLU" };
 
 /* Weights that pack() packed, each matrix unpacked when a sum needs it. */
@@ -121,4 +122,35 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf, keysO
     same: () => ({ words: "Nothing changes here.", steps: [["the number", at(x, r, c)]] }),
   };
   return rules[node.how]();
+}
+
+/* What the rule gives. */
+function totalOf({ terms = [], parts = [], divide = 1, steps = [] }) {
+  if (steps.length) return steps.at(-1)[1];
+  const products = terms.reduce((sum, [, a, b]) => sum + a * b, 0);
+  return parts.reduce((sum, [, value]) => sum + value, products) / divide;
+}
+
+function sumTable(make, { terms = [], parts = [], divide, steps = [] }) {
+  const entry = (label, text, value, isSum) => make("tr", { class: isSum ? "o-sum" : null },
+    make("th", { scope: "row" }, make("bdi", {}, label)), make("td", {}, text),
+    make("td", {}, exact(value)));
+  const rows = steps.map(([label, value]) => entry(label, "", value));
+  const order = terms.map(([label, a, b]) => [label, a, b, a * b])
+    .sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
+  const most = order.slice(0, PRODUCTS), rest = order.slice(PRODUCTS);
+  for (const [label, a, b, product] of most) {
+    rows.push(entry(label, `${exact(a)} × ${exact(b)}`, product));
+  }
+  const add = (list, i) => list.reduce((sum, each) => sum + each[i], 0);
+  if (rest.length) {
+    rows.push(entry(`${rest.length} smaller product${rest.length > 1 ? "s" : ""}`, "",
+      add(rest, 3)));
+  }
+  for (const [label, value] of parts) rows.push(entry(label, "", value));
+  const total = totalOf({ terms, parts });
+  if (rows.length > 1 && !steps.length) rows.push(entry("sum", "", total, true));
+  if (divide) rows.push(entry(`divided by ${short(divide, 0)}`, "", total / divide, true));
+  return make("table", { class: "o-products" },
+    rows.length > 1 ? make("caption", {}, "Each number is rounded.") : [], rows);
 }

@@ -6,7 +6,13 @@ function tourPanel({ make, button }, steps, visited) {
   const back = button("Back", () => visited(at - 1));
   const next = button("Next", () => visited(at + 1));
   next.classList.add("c-first");
-  const count = make("span", { class: "o-name" });
+  const entries = steps.map((step, i) => button(step.title, () => {
+    list.hidePopover();
+    visited(i);
+  }));
+  const list = make("ol", { class: "o-list", popover: "auto", id: "o-list" },
+    entries.map((entry) => make("li", {}, entry)));
+  const count = make("button", { type: "button", class: "o-count-of", popovertarget: "o-list" });
 
   function answer(choice, pressed, says) {
     const isRight = choice.right === true;
@@ -30,9 +36,13 @@ function tourPanel({ make, button }, steps, visited) {
     back.disabled = at === 0;
     next.disabled = at === steps.length - 1;
     count.textContent = `${at + 1} of ${steps.length}`;
+    entries.forEach((entry, each) => {
+      if (each === at) entry.setAttribute("aria-current", "step");
+      else entry.removeAttribute("aria-current");
+    });
   }
 
   return { show, title,
-    steps: make("div", { class: "o-steps" }, count, back, next),
+    steps: make("div", { class: "o-steps" }, count, list, back, next),
     head: make("div", { class: "o-tour" }, title, text), ask };
 }

@@ -52,5 +52,5 @@ self.onmessage = ({ data: { graph, packed, run, text, changes = [], cancel = 0 }
     open_ = new OpenModel(graph, translator);
   }
   cancelled = Math.max(cancelled, cancel);
-  if (run) translate(run, text, changes);
+  if (run) translate(run, text, changes).catch((error) => setTimeout(() => { throw error; }));
 };
