@@ -1,24 +1,34 @@
 """Show the facts about a chapter in few lines of its page.
 
 In a notebook each fact is a paragraph of the first cell: **Paper**, **Library**,
-**Time**, **Run**, **Try**. A page shows them together, without **Run**: that is for the
-reader of the notebook.
+**Time**, **Try**. A page shows them together. It leaves out the quote **Run** below the
+title, which is for the reader of the notebook.
 """
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
-KINDS = "Paper", "Library", "Time", "Run", "Try"
+KINDS = "Paper", "Library", "Time", "Try"
 NOT_SHOWN = "Run"
 
 
 def kind_of(node):
     """Say which fact a paragraph tells, if it tells one."""
-    if not isinstance(node, nodes.paragraph) or not node.children:
+    word = first_word(node)
+    return word if word in KINDS else None
+
+
+def first_word(node):
+    """Return the bold word that a paragraph begins with, if it does."""
+    if not isinstance(node, nodes.paragraph):
         return None
     begin = next((part for part in node if part.astext()), None)
-    word = begin.astext() if isinstance(begin, nodes.strong) else None
-    return word if word in KINDS else None
+    return begin.astext() if isinstance(begin, nodes.strong) else None
+
+
+def is_for_notebooks(node):
+    """Whether this is the quote that says how to run the notebook."""
+    return isinstance(node, nodes.block_quote) and first_word(node[0]) == NOT_SHOWN
 
 
 class GatherFacts(SphinxTransform):
@@ -28,20 +38,17 @@ class GatherFacts(SphinxTransform):
 
     def apply(self):
         section = next(self.document.findall(nodes.section), None)
+        for quote in [node for node in section or () if is_for_notebooks(node)]:
+            section.remove(quote)
         facts = [node for node in section or () if kind_of(node)]
-        if len(facts) < 2:
-            for node in facts:
-                if kind_of(node) == NOT_SHOWN:
-                    section.remove(node)
+        if not facts:
             return
         box = nodes.container(classes=["facts"])
         section.insert(section.index(facts[0]), box)
         for node in facts:
             section.remove(node)
-            kind = kind_of(node)
-            if kind != NOT_SHOWN:
-                node["classes"] += ["fact", f"fact-{kind.lower()}"]
-                box += node
+            node["classes"] += ["fact", f"fact-{kind_of(node).lower()}"]
+            box += node
 
 
 def setup(app):

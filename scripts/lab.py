@@ -1,7 +1,8 @@
 """Open the notebooks in JupyterLab: `python scripts/lab.py [OPTIONS OF JUPYTERLAB]`.
 
-It does not look for news or newer versions, and does not ask whether it may. It needs
-no network.
+Chapters open with the figures and controls of the build (``chapters.py``). JupyterLab
+does not look for news or newer versions, and does not ask whether it may. It needs no
+network.
 """
 
 import os
@@ -16,11 +17,15 @@ sys.path.insert(0, str(ROOT))
 
 from transformer_lib.javascript.weights import write_script  # noqa: E402
 
+SETTINGS = ROOT / "scripts" / "jupyterlab"
 QUIET = [
-    f"--LabApp.app_settings_dir={ROOT / 'scripts' / 'jupyterlab'}",  # overrides.json
+    f"--LabApp.app_settings_dir={SETTINGS}",  # overrides.json and page_config.json
+    f"--LabApp.extra_labextensions_path={SETTINGS / 'extensions'}",  # the style
     "--LabApp.news_url=",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    "--ServerApp.contents_manager_class=chapters.Chapters",
 ]
+PAGES = "_build/html", "html"  # of the project, and of an unpacked archive
 
 
 def main(root: Path, options: list[str]) -> None:
@@ -31,7 +36,18 @@ def main(root: Path, options: list[str]) -> None:
         print(without_model(root) or error, file=sys.stderr)
     if getattr(os, "geteuid", lambda: 1)() == 0 and "--allow-root" not in options:
         print("As root, use: make lab OPTIONS=--allow-root", file=sys.stderr)
-    jupyterlab([f"--ServerApp.root_dir={root / 'book'}", *QUIET, *options])
+    folders = [root / pages / "_sources" / "book" for pages in PAGES]
+    executed = next((folder for folder in folders if folder.is_dir()), None)
+    if executed is None:
+        print("make book adds figures and controls to the chapters.", file=sys.stderr)
+    jupyterlab(
+        [
+            f"--ServerApp.root_dir={root / 'book'}",
+            f"--Chapters.executed={executed or ''}",
+            *QUIET,
+            *options,
+        ]
+    )
 
 
 if __name__ == "__main__":

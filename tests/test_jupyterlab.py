@@ -15,8 +15,9 @@ import nbformat
 import pytest
 from axe import AXE
 from book_files import BOOK, ROOT, read_notebook, source
+from downloads import still
 from nbformat.sign import NotebookNotary, SQLiteSignatureStore
-from nbformat.v4 import new_code_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import expect
 from test_widget_beam import STEPS, pieces
 from test_widgets import all_controls
@@ -47,13 +48,15 @@ class Lab(NamedTuple):
     address: str
     books: Path
     data: Path
+    executed: Path
 
-    def save(self, name, cells):
+    def save(self, name, cells, folder=None):
         """Save a notebook."""
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
-        (self.books / name).parent.mkdir(exist_ok=True)
-        nbformat.write(notebook, self.books / name)
+        path = (folder or self.books) / name
+        path.parent.mkdir(exist_ok=True)
+        nbformat.write(notebook, path)
 
     def trust(self, name):
         """Let the scripts in a notebook's outputs run."""
@@ -115,12 +118,16 @@ def lab(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folders = {name: tmp_path / name for name in ("config", "data", "runtime", "books")}
+    names = "config", "data", "runtime", "books", "executed"
+    folders = {name: tmp_path / name for name in names}
     for folder in folders.values():
         folder.mkdir(mode=0o700)
     own = {f"JUPYTER_{name.upper()}_DIR": str(path) for name, path in folders.items()}
+    paths = [str(ROOT / "scripts"), os.environ.get("PYTHONPATH")]  # of chapters.py
+    own["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     books = f"--ServerApp.root_dir={folders['books']}"
-    options = [*OPTIONS, f"--port={port}", books]
+    executed = f"--Chapters.executed={folders['executed']}"
+    options = [*OPTIONS, f"--port={port}", books, executed]
     log = (tmp_path / "log").open("w")
     server = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
@@ -131,7 +138,7 @@ def lab(tmp_path):
     address = f"http://127.0.0.1:{port}"
     try:
         wait_for(f"{address}/api", server)
-        yield Lab(address, folders["books"], folders["data"])
+        yield Lab(address, *(folders[name] for name in ("books", "data", "executed")))
     finally:
         stop(server)
         log.close()
@@ -215,6 +222,92 @@ def test_jupyterlab_does_not_ask_about_news(lab, browser):
     tab.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
     tab.wait_for_timeout(5000)  # the question would come within two seconds
     assert tab.locator(".Toastify__toast").all_inner_texts() == []
+    tab.close()
+
+
+# -- A chapter as it opens -------------------------------------------------------------
+
+TEXT = "A sentence that is long enough to fill several lines of a wide window. " * 5
+
+
+def a_chapter(lab):
+    """Save a chapter in the book, the build's in its folder, and that as a download."""
+    control = softmax_control(["a", "b"], [1.0, 2.0], d_k=4)
+    drawn = {"image/svg+xml": '<svg xmlns="http://www.w3.org/2000/svg" width="90"/>'}
+    hidden = {"jupyter": {"source_hidden": True}}
+    cells = [
+        new_markdown_cell(f"# A chapter\n\n{TEXT}"),
+        new_code_cell("@hidden\ndef draw(): ...", metadata=hidden),
+        new_code_cell("control"),
+        new_code_cell("1 + 1"),
+    ]
+    lab.save("chapter.ipynb", cells)
+    figure = still(new_output("display_data", data=drawn), "a figure")
+    cells[1].outputs = [nbformat.from_dict(figure)]
+    cells[2].outputs = shown([control]).outputs
+    cells[3].outputs = [new_output("execute_result", data={"text/plain": "2"})]
+    lab.save("chapter.ipynb", cells, lab.executed)
+    lab.save("download.ipynb", cells)
+
+
+def is_save(answer):
+    return answer.request.method == "PUT" and "/contents/chapter" in answer.url
+
+
+def outputs_of(path):
+    return [cell.get("outputs", []) for cell in nbformat.read(path, 4).cells]
+
+
+@pytest.mark.slow
+def test_a_chapter_opens_with_live_controls_and_is_saved_without(lab, browser):
+    a_chapter(lab)
+    tab = lab.open(browser, "chapter.ipynb")
+    tab.locator(".control.c-live").wait_for()
+    assert tab.get_by_alt_text("a figure").evaluate("i => i.naturalWidth") == 90
+    tab.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
+    tab.locator(".jp-CodeCell").nth(2).locator(".cm-content").click()
+    tab.keyboard.press("Control+Enter")
+    tab.locator('.jp-OutputPrompt:text("[1]:")').wait_for()
+    with tab.expect_response(is_save):
+        tab.keyboard.press("Control+s")
+    _, figure, control, ran = outputs_of(lab.books / "chapter.ipynb")
+    assert (figure, control) == ([], [])
+    assert ran[0]["data"] == {"text/plain": "2"}
+    tab.close()
+
+
+@pytest.mark.slow
+def test_a_download_shows_figures_and_words_before_it_is_trusted(lab, browser):
+    a_chapter(lab)
+    tab = lab.open(browser, "download.ipynb")
+    figure = tab.get_by_alt_text("a figure")
+    figure.wait_for()
+    assert figure.evaluate("image => image.naturalWidth") == 90
+    expect(tab.get_by_text("Shown as it starts.")).to_be_visible()
+    assert tab.locator(".control.c-live").count() == 0
+    tab.close()
+
+
+@pytest.mark.slow
+def test_the_lab_has_short_lines_and_shows_nothing_for_authors(lab, browser):
+    a_chapter(lab)
+    for name in ("api_data.md", "notation.md"):
+        (lab.books / name).write_text("# Words\n")
+    tab = lab.open(browser, "chapter.ipynb")
+    tab.set_viewport_size({"width": 1800, "height": 900})
+    text = tab.locator(".jp-MarkdownOutput p").first
+    expect(text).to_have_css("max-width", re.compile(r"\d+px"))
+    assert text.bounding_box()["width"] < 700
+    folded = tab.locator(".jp-InputPlaceholder").first
+    expect(folded.locator(".jp-PlaceholderText")).to_be_hidden()
+    content = folded.locator(".jp-Placeholder-contentContainer")
+    told = content.evaluate("part => getComputedStyle(part, '::before').content")
+    assert told == '"Show the code"'
+    files = tab.locator(".jp-DirListing-itemText")
+    expect(files).to_have_text(["chapter.ipynb", "download.ipynb", "notation.md"])
+    expect(tab.get_by_role("menuitem", name="Nbgrader")).to_have_count(0)
+    files.last.dblclick()
+    expect(tab.locator(".jp-MarkdownViewer h1")).to_contain_text("Words")
     tab.close()
 
 

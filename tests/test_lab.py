@@ -3,9 +3,11 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from book_files import ROOT
+from jupyterlab_server.config import get_federated_extensions, get_page_config
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -45,6 +47,35 @@ def test_without_the_model_the_lab_says_what_is_missing_and_starts(
     assert f"{MODEL} is missing, and these chapters load it: with.\n" in said
     assert len(started) == 1
     assert not (tmp_path / SCRIPT).exists()
+
+
+@pytest.mark.parametrize("pages", ["_build/html", "html"])  # html: in an archive
+def test_chapters_get_the_outputs_of_the_built_pages(tmp_path, started, capsys, pages):
+    folder = tmp_path / pages / "_sources" / "book"
+    folder.mkdir(parents=True)
+    lab.main(tmp_path, [])
+    assert f"--Chapters.executed={folder}" in started[0]
+    assert "make book" not in capsys.readouterr().err
+
+
+def test_without_pages_the_lab_says_what_adds_figures_and_starts(
+    tmp_path, started, capsys
+):
+    lab.main(tmp_path, [])
+    assert "make book adds figures and controls" in capsys.readouterr().err
+    assert "--Chapters.executed=" in started[0]
+
+
+def test_the_lab_disables_what_readers_do_not_need():
+    (folder,) = (Path(o.partition("=")[2]) for o in lab.QUIET if "app_settings" in o)
+    config = get_page_config([], str(folder))
+    assert "@jupyter/nbgrader" in config["disabledExtensions"]
+    (extensions,) = (o.partition("=")[2] for o in lab.QUIET if "labextensions" in o)
+    ((name, found),) = get_federated_extensions([extensions]).items()
+    build = found["jupyterlab"]["_build"]
+    script = Path(extensions, name, build["load"])
+    assert f'["{name}"]' in script.read_text("utf-8")
+    assert (script.parent / "lab.css").is_file()
 
 
 @pytest.mark.parametrize(

@@ -78,15 +78,10 @@ def test_what_a_page_hides_is_hidden_in_jupyterlab(notebook):
         assert in_lab == (in_fold or is_hidden(cell)), cell["id"]
 
 
-def test_the_first_cell_says_where_the_library_and_the_models_are(notebook):
-    first = source(notebook["cells"][0])
-    assert "\n\n**Run** `make lab` in the book's folder" in first
-
-
-@pytest.mark.book
-def test_the_download_of_a_page_is_the_notebook_of_the_project(path):
-    download = HTML / "_sources/book" / path.name
-    assert download.read_text("utf-8") == path.read_text("utf-8")
+def test_the_first_line_below_the_title_says_how_to_run_a_notebook(notebook):
+    _, run, *_ = source(notebook["cells"][0]).split("\n\n")
+    assert run.startswith("> **Run** Choose *Run > Run All Cells* first: ")
+    assert "the library and the models" in run
 
 
 def test_a_figure_has_its_caption_in_the_cell_below(notebook):

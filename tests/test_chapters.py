@@ -1,0 +1,142 @@
+"""`make lab` shows the outputs of the build in chapters, and stores none of them."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from book_files import ROOT
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+sys.path.append(str(ROOT / "scripts"))
+
+from chapters import Chapters
+
+HTML = "<script>live()</script>\n<p>two lines</p>\n"
+
+
+def notebook():
+    cells = [
+        new_markdown_cell("# A", id="title"),
+        new_code_cell("draw()", id="draw"),
+        new_code_cell("x = 1", id="quiet"),
+        new_code_cell("print(x)", id="print"),
+    ]
+    return new_notebook(cells=cells)
+
+
+def show(cell, data=HTML):
+    return [new_output("display_data", data={"text/html": data, "text/plain": cell})]
+
+
+class Lab:
+    """A contents manager over two folders: the book and what the build made of it."""
+
+    def __init__(self, folder):
+        self.book, made = folder / "book", folder / "made"
+        self.book.mkdir()
+        made.mkdir()
+        with_outputs = notebook()
+        with_outputs.cells[1].outputs = show("draw")
+        with_outputs.cells[3].outputs = [new_output("stream", text="1\n")]
+        nbformat.write(with_outputs, made / "a.ipynb")
+        nbformat.write(notebook(), self.book / "a.ipynb")
+        self.manager = Chapters(root_dir=str(self.book), executed=str(made))
+
+    def open(self, name="a.ipynb"):
+        """What JupyterLab gets, as JSON."""
+        model = asyncio.run(self.manager.get(name))
+        return json.loads(json.dumps(model["content"]))
+
+    def save(self, content, name="a.ipynb"):
+        asyncio.run(self.manager.save({"type": "notebook", "content": content}, name))
+
+    def stored(self, name="a.ipynb"):
+        """The outputs in the file, by cell."""
+        cells = nbformat.read(self.book / name, 4).cells
+        return {cell.id: cell.outputs for cell in cells if cell.get("outputs")}
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))  # what is trusted
+    return Lab(tmp_path)
+
+
+def outputs(content):
+    return {cell["id"]: cell.get("outputs", []) for cell in content["cells"]}
+
+
+def test_a_chapter_opens_with_the_outputs_of_the_build_and_its_scripts_run(lab):
+    content = lab.open()
+    shown = outputs(content)
+    assert shown["draw"] == show("draw")
+    assert shown["print"][0]["text"] == "1\n"
+    assert shown["quiet"] == []
+    trusted = {c["id"]: c["metadata"].get("trusted") for c in content["cells"]}
+    assert trusted == {"title": None, "draw": True, "quiet": False, "print": True}
+
+
+def test_the_file_stays_without_the_outputs_of_the_build(lab):
+    before = (lab.book / "a.ipynb").read_bytes()
+    lab.save(lab.open())
+    assert (lab.book / "a.ipynb").read_bytes() == before
+    assert outputs(lab.open())["draw"] == show("draw")
+
+
+def test_what_the_reader_ran_is_kept_even_if_it_is_the_same(lab):
+    content = lab.open()
+    draw, text = content["cells"][1], content["cells"][3]
+    draw["execution_count"] = 1
+    text |= {"execution_count": 2, "outputs": [new_output("stream", text="2\n")]}
+    lab.save(content)
+    assert list(lab.stored()) == ["draw", "print"]
+    assert outputs(lab.open()) == outputs(content)
+
+
+def test_a_build_while_a_chapter_is_open_leaves_nothing_in_the_file(lab):
+    content = lab.open()
+    newer = notebook()
+    newer.cells[1].outputs = show("drawn anew")
+    nbformat.write(newer, Path(lab.manager.executed, "a.ipynb"))
+    lab.save(content)
+    assert lab.stored() == {}
+    assert outputs(lab.open())["draw"] == show("drawn anew")
+
+
+def test_outputs_that_the_build_did_not_make_are_kept(lab):
+    content = lab.open()
+    content["cells"][1]["outputs"] = show("draw", "<p>mine</p>")
+    lab.save(content)
+    assert lab.stored() == {"draw": show("draw", "<p>mine</p>")}
+
+
+def test_a_changed_cell_loses_the_outputs_of_the_old_code(lab):
+    content = lab.open()
+    content["cells"][1]["source"] = "draw(2)"
+    lab.save(content)
+    assert lab.stored() == {}
+    shown = outputs(lab.open())
+    assert shown["draw"] == []
+    assert shown["print"] != []
+
+
+def test_a_copy_of_a_chapter_keeps_what_it_shows(lab):
+    asyncio.run(lab.manager.copy("a.ipynb", "b.ipynb"))
+    assert list(lab.stored("b.ipynb")) == ["draw", "print"]
+
+
+def test_without_a_build_a_chapter_opens_as_it_is(lab):
+    lab.manager.executed = ""
+    assert set(map(len, outputs(lab.open()).values())) == {0}
+
+
+def test_the_list_of_files_shows_what_jupyterlab_can_show(lab):
+    for name in ("api.md", "api_data.md", "references.bib", "notation.md", "a~"):
+        (lab.book / name).touch()
+    (lab.book / "_static").mkdir()
+    listed = asyncio.run(lab.manager.get(""))["content"]
+    assert {entry["name"] for entry in listed} == {"a.ipynb", "notation.md"}
+    assert asyncio.run(lab.manager.get("api.md"))["content"] == ""  # a link opens it
