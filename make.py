@@ -37,6 +37,7 @@ def run(*arguments):
 def pytest(*arguments):
     """Run tests."""
     os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # else workers compile all tests
     run(*(PYTEST + list(arguments)))
 
 

@@ -12,7 +12,7 @@ import torch
 from book_files import HTML, ROOT
 from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -22,6 +22,7 @@ if not torch.cuda.is_available():  # Triton asks when it is imported
     os.environ["TRITON_INTERPRET"] = "1"
 
 PATIENCE = 300_000  # milliseconds until a test gives up, on however slow a computer
+WINDOW = {"width": 1400, "height": 900}
 OFFLINE = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 set_hypothesis_home_dir(ROOT / ".cache" / "hypothesis")
@@ -158,12 +159,30 @@ def browser():
         chromium.close()
 
 
-@pytest.fixture
-def tab(browser):
-    """A tab of the browser that notes its errors and its requests to other hosts."""
-    opened = browser.new_page(viewport={"width": 1400, "height": 900})
+# What a test does to a tab with these outlives the page that the tab shows.
+LASTING = {
+    "add_init_script",
+    "clock",
+    "close",
+    "context",
+    "expect_popup",
+    "on",
+    "route",
+}
+
+
+class Tab(Page):
+    """A tab that notes whether something lasting was done to it."""
+
+    def __getattribute__(self, name):
+        if name in LASTING:
+            self.is_spent = True
+        return super().__getattribute__(name)
+
+
+def open_tab(browser):
+    opened = browser.new_page(viewport=WINDOW)
     opened.set_default_timeout(PATIENCE)
-    opened.faults = []
     opened.on(
         "console",
         lambda said: said.type == "error" and opened.faults.append(said.text),
@@ -173,8 +192,56 @@ def tab(browser):
         "request",
         lambda asked: is_elsewhere(asked.url) and opened.faults.append(asked.url),
     )
+    opened.on("framenavigated", lambda frame: opened.hosts.add(urlsplit(frame.url)[:2]))
+    opened.__class__ = Tab
+    opened.is_spent = False
+    opened.faults, opened.hosts = [], set()
+    return opened
+
+
+LEAVE = """() => {
+  try {
+    for (const storage of [localStorage, sessionStorage]) storage.clear();
+    Storage.prototype.setItem = () => {};  // the theme's, when a reader leaves
+  } catch { /* a page without an address has none */ }
+}"""
+
+
+def tidy(tab):
+    """Make a tab as good as new."""
+    tab.evaluate(LEAVE)
+    tab.goto("about:blank")
+    tab.mouse.move(-1, -1)
+    tab.emulate_media(
+        media="null", color_scheme="null", reduced_motion="null", forced_colors="null"
+    )
+    if tab.viewport_size != WINDOW:
+        tab.set_viewport_size(WINDOW)
+    tab.faults, tab.hosts = [], set()
+
+
+@pytest.fixture(scope="session")
+def tabs(browser):
+    """The tab, if there is one, that the next test may use again."""
+    return []
+
+
+@pytest.fixture
+def tab(request, browser, tabs):
+    """A tab that notes its errors and its requests to other hosts, and is as new.
+
+    To open one takes longer than most tests, so it comes from the test before, unless
+    that failed, did something lasting to it, or left two stores to clear.
+    """
+    opened = tabs.pop() if tabs else open_tab(browser)
+    failed = request.session.testsfailed
     yield opened
-    opened.close()
+    stores = opened.hosts - {("about", "")}
+    if opened.is_spent or len(stores) > 1 or request.session.testsfailed > failed:
+        opened.close()
+    else:
+        tidy(opened)
+        tabs.append(opened)
 
 
 @pytest.fixture

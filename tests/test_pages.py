@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import gzip
 import os
 import re
@@ -167,7 +168,12 @@ MB = 1_000_000
 
 @functools.cache
 def soup(path):
-    return BeautifulSoup(path.read_text(encoding="utf-8"), "lxml")
+    gc.disable()  # it would look at everything parsed so far, again and again
+    try:
+        return BeautifulSoup(path.read_text(encoding="utf-8"), "lxml")
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def built(path):
