@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -13,6 +14,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 sys.path.append(str(ROOT / "scripts"))
 
 from chapters import Chapters
+
+
+def wait_for(coroutine):
+    """Run it in a thread of its own: this one may have the loop of a browser."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
 
 HTML = "<script>live()</script>\n<p>two lines</p>\n"
 
@@ -47,11 +55,11 @@ class Lab:
 
     def open(self, name="a.ipynb"):
         """What JupyterLab gets, as JSON."""
-        model = asyncio.run(self.manager.get(name))
+        model = wait_for(self.manager.get(name))
         return json.loads(json.dumps(model["content"]))
 
     def save(self, content, name="a.ipynb"):
-        asyncio.run(self.manager.save({"type": "notebook", "content": content}, name))
+        wait_for(self.manager.save({"type": "notebook", "content": content}, name))
 
     def stored(self, name="a.ipynb"):
         """The outputs in the file, by cell."""
@@ -124,7 +132,7 @@ def test_a_changed_cell_loses_the_outputs_of_the_old_code(lab):
 
 
 def test_a_copy_of_a_chapter_keeps_what_it_shows(lab):
-    asyncio.run(lab.manager.copy("a.ipynb", "b.ipynb"))
+    wait_for(lab.manager.copy("a.ipynb", "b.ipynb"))
     assert list(lab.stored("b.ipynb")) == ["draw", "print"]
 
 
@@ -137,6 +145,6 @@ def test_the_list_of_files_shows_what_jupyterlab_can_show(lab):
     for name in ("api.md", "api_data.md", "references.bib", "notation.md", "a~"):
         (lab.book / name).touch()
     (lab.book / "_static").mkdir()
-    listed = asyncio.run(lab.manager.get(""))["content"]
+    listed = wait_for(lab.manager.get(""))["content"]
     assert {entry["name"] for entry in listed} == {"a.ipynb", "notation.md"}
-    assert asyncio.run(lab.manager.get("api.md"))["content"] == ""  # a link opens it
+    assert wait_for(lab.manager.get("api.md"))["content"] == ""  # a link opens it

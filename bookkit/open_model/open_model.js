@@ -127,7 +127,7 @@ function show(root, data, kit, otherModel, changeModel) {
 
   /* The drawing has a column of its own; on a phone it stands below what the tour says. */
   function placeFold() {
-    const before = isWide() ? sideBy : state.mode === "tour" ? guide.head.nextSibling : sideBy;
+    const before = !isWide() && state.mode === "tour" ? shown : sideBy;
     if (fold.nextSibling !== before) before.before(fold);
     if (isWide()) fold.open = true;
   }
@@ -270,7 +270,8 @@ function show(root, data, kit, otherModel, changeModel) {
       const name = make("th", { scope: "row", lang: "de" },
         button(word(id), () => go({ column: id })));
       return bar(name, row[id]);
-    }), isShare ? [bar(make("th", { scope: "row" }, "all other words"), others)] : []);
+    }), isShare ? [bar(make("th", { scope: "row" },
+      `${columns - LIKELY} other words`), others)] : []);
   }
 
   function wordGrid(node) {
@@ -344,10 +345,13 @@ function show(root, data, kit, otherModel, changeModel) {
   function drawCell() {
     const node = byName.get(state.node), r = rowOf(node);
     card.hidden = state.column === undefined || !run.has(node.name, ...node.of);
-    hint.hidden = !card.hidden || node.axes.length === 1;
-    hint.textContent = isWords(node) ? "Choose a word to see how its number was computed."
+    hint.hidden = !card.hidden;
+    hint.textContent = node.axes.length === 1
+      ? "Press a word above to follow it. German words with dashed edges are not yet written."
+      : isWords(node) ? "Choose a word to see how its number was computed."
       : (isWeights(node) ? "The darker a cell, the larger its share. "
-        : node.axes.at(-1) === "inner" ? `Each token takes several lines of ${LINE} features. `
+        : node.how === "mask" ? "Grey is hidden: minus infinity. "
+          : node.axes.at(-1) === "inner" ? `Each token takes several lines of ${LINE} features. `
           : "Red is above zero, blue below. ") + "Choose a cell to see how it was computed.";
     if (!run.has(node.name)) return;
     const c = node.axes.length === 1 ? r : columnOf(node);
@@ -367,9 +371,10 @@ function show(root, data, kit, otherModel, changeModel) {
     const isSet = run === changed && node.how !== "given" && node.how !== "mask"
       && Math.abs(totalOf(sum) - value) > 0.01 * (1 + Math.abs(value));
     card.replaceChildren(
-      make("p", { class: "o-value" }, make("bdi", {}, name), " ",
-        make("b", {}, node.name === "probabilities" ? percent(value) : short(value)),
-        nudge("Previous cell", "‹", c - 1), nudge("Next cell", "›", c + 1)),
+      make("p", { class: "o-value" }, make("span", {}, make("bdi", {}, name), " ",
+        make("b", {}, node.name === "probabilities" ? percent(value) : short(value))),
+      make("span", { class: "o-nudges" }, nudge("Previous cell", "‹", c - 1),
+        nudge("Next cell", "›", c + 1))),
       make("p", {}, isSet ? "The change has set this number. Its rule would give another:"
         : sum.words), sumTable(make, sum), onward(node));
     spoken.textContent = `${name}: ${short(value)}. ${sum.words}`;
@@ -386,8 +391,11 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   function onward(node) {
-    const to = (name) => button(nameOf(name), () => goSee({ node: name,
-      column: byName.get(name).axes.at(-1) === node.axes.at(-1) ? state.column : undefined }));
+    const to = (name) => button(nameOf(name), () => {
+      leaveTour();
+      goSee({ node: name, column: byName.get(name).axes.at(-1) === node.axes.at(-1)
+        ? state.column : undefined });
+    });
     const uses = graph.filter(({ of }) => of.includes(node.name)).map(({ name }) => name);
     const chapter = `chapter ${Number(node.chapter.slice(0, 2))}`;
     const row = (label, names) => (names.length ? [make("dt", {}, label),
@@ -412,13 +420,13 @@ function show(root, data, kit, otherModel, changeModel) {
     ? nodes.filter((name) => map.boxOf(name) === box) : [mainOf(box)]));
 
   /* To a step beside this one, or of `list` if the reader only watches. */
-  function move(by, list = nodes) {
+  function walkBy(by, list = nodes) {
     const at = nodes.indexOf(state.node) + by;
     const to = list.find((name) => nodes.indexOf(name) >= at);
-    const show = playing ? go : goSee; /* what plays does not scroll the page */
-    if (at >= 0 && to) show({ node: to });
+    const move = playing ? go : goSee; /* what plays does not scroll the page */
+    if (at >= 0 && to) move({ node: to });
     else if (by > 0 && stepNow() + 1 < run.written.length) {
-      show({ step: stepNow() + 1, node: "tgt.ids" });
+      move({ step: stepNow() + 1, node: "tgt.ids" });
     } else halt();
   }
 
@@ -435,7 +443,7 @@ function show(root, data, kit, otherModel, changeModel) {
       halt();
       return;
     }
-    playing = setInterval(() => move(1, main), PAUSE);
+    playing = setInterval(() => walkBy(1, main), PAUSE);
     play.textContent = "Pause";
     if (state.node === nodes.at(-1) && stepNow() + 1 === run.written.length) {
       go({ node: nodes[0], step: 0 });
@@ -443,7 +451,7 @@ function show(root, data, kit, otherModel, changeModel) {
   });
   const step = (by) => () => {
     halt();
-    move(by);
+    walkBy(by);
   };
   const typed = line("English", data.sentences[0], () => {});
   const input = typed.querySelector("input");
@@ -457,7 +465,10 @@ function show(root, data, kit, otherModel, changeModel) {
       .filter((text) => tokenizer.encode(text).length > 1) : [];
   }
 
-  const send = (text) => {
+  input.autocapitalize = "none";
+  input.addEventListener("focus", () => input.select());
+  const send = (said) => {
+    const text = tour.length ? said.toLowerCase() : said; /* as the small model has learned */
     input.value = text;
     go({ text, changes: [], step: 0, column: undefined });
   };
@@ -509,6 +520,7 @@ function show(root, data, kit, otherModel, changeModel) {
       text.replaceChildren(...texts[side].flatMap((part, i) =>
         [kept[side].has(i) ? part : make(tag, {}, part), " "]));
     });
+    undo.textContent = `Switch the ${state.changes.length > 1 ? "changes" : "change"} off`;
     for (const part of [undo, two.lastChild]) part.classList.toggle("o-absent", !changed);
     if (!changed) after.replaceChildren("Switch on a change below.");
     outcome.textContent = !changed ? ""
@@ -517,7 +529,10 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   /* -- The tour -- */
-  const guide = tourPanel(kit, tour, visit);
+  const guide = tourPanel(kit, tour, visit, () => {
+    go({ mode: "explore" });
+    see(typed);
+  });
 
   function visit(i) {
     const { state: own, drawing: needsDrawing = false } = tour[i];
@@ -529,19 +544,25 @@ function show(root, data, kit, otherModel, changeModel) {
     spoken.textContent = `${tour[i].title}. ${tour[i].text}`;
   }
 
+  const barEnd = () => parseFloat(getComputedStyle(bar).top) + bar.offsetHeight;
+
   /* Scroll to what is new, if the reader cannot see it below the bars that stay. */
   function see(element) {
     if (document.activeElement === document.body) element.focus({ preventScroll: true });
-    const top = parseFloat(getComputedStyle(bar).top) + bar.offsetHeight;
+    const top = barEnd();
     const { top: at, bottom } = element.getBoundingClientRect();
     if (at >= top && bottom <= window.innerHeight) return;
-    element.style.scrollMarginTop = `calc(${top}px + 1.6rem)`;
+    show(element);
+  }
+
+  function show(element) {
+    element.style.scrollMarginTop = `calc(${barEnd()}px + 1.6rem)`;
     element.scrollIntoView({ block: "start", behavior: "instant" });
   }
 
   function goSee(change) {
     go(change);
-    see(title);
+    see(tabs.hidden ? title : tabs);
   }
 
   const leaveTour = () => {
@@ -551,8 +572,10 @@ function show(root, data, kit, otherModel, changeModel) {
   const modePick = pick("Mode", modes.map((mode) => MODES[mode]), 0, (i) => {
     halt();
     if (modes[i] === "tour") visit(state.tour);
-    else goSee({ mode: modes[i] });
-    if (modes[i] === "what") see(two);
+    else go({ mode: modes[i], ...(modes[i] === "what" && state.node === nodes[0]
+      ? { node: "probabilities" } : {}) }); /* no change reaches the ids */
+    const top = mainBox.getBoundingClientRect().top - bar.getBoundingClientRect().bottom;
+    if (modes[i] !== "tour" && (top < 0 || top > window.innerHeight / 2)) show(mainBox);
   });
   modePick.classList.add("o-modes");
   const panels = { tour: guide.head, explore: exploring, what: asking };
@@ -660,7 +683,8 @@ function show(root, data, kit, otherModel, changeModel) {
     const at = nodes.indexOf(state.node);
     scrub.value = at;
     scrub.setAttribute("aria-valuetext", nameOf(state.node));
-    count.textContent = `step ${at + 1} of ${nodes.length}`;
+    count.textContent = `step ${at + 1} of ${nodes.length}`
+      + (byName.get(state.node).sides[0] === "target" ? " for this word" : "");
     if ("node" in change) {
       spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
     }
@@ -690,14 +714,20 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   const bar = make("div", { class: "o-bar c-inputs" }, modePick, status, walk, guide.steps);
-  const stageBox = make("div", { class: "o-stage" }, tabs, where, title, what, headPick, view,
+  const toMap = button("↑ drawing", () => {
+    fold.open = true;
+    show(fold);
+  });
+  toMap.classList.add("o-to-map");
+  const stageBox = make("div", { class: "o-stage" }, tabs, toMap, where, title, what, headPick, view,
     hint);
   const sideBy = make("div", { class: "o-side-by" }, Object.values(panels), two, shown, stageBox,
     guide.ask, card, spoken);
+  const mainBox = make("div", { class: "o-main" }, fold, sideBy);
   root.append(
     make("div", { class: "o-sentence" }, make("span", { class: "o-name" }, "English"), source,
       make("span", { class: "o-name" }, "German"), target),
-    bar, make("div", { class: "o-main" }, fold, sideBy));
+    bar, mainBox);
   const above = document.querySelector(".bd-header-article"); /* stays at the top of the book */
   root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
   const widen = () => {

@@ -1,24 +1,30 @@
 /* The guided tour: a text for each state of the page, and a question. */
-function tourPanel({ make, button }, steps, visited) {
+function tourPanel({ make, button }, steps, visited, finished) {
   const title = make("h3", { tabindex: -1 }), text = make("div", { class: "o-text" });
   const ask = make("div", { class: "o-ask" });
   let at = 0;
   const back = button("Back", () => visited(at - 1));
-  const next = button("Next", () => visited(at + 1));
+  const next = button("Next", () => (at + 1 < steps.length ? visited(at + 1) : finished()));
   next.classList.add("c-first");
   const entries = steps.map((step, i) => button(step.title, () => {
-    list.hidePopover();
+    list.close();
     visited(i);
   }));
-  const list = make("ol", { class: "o-list", popover: "auto", id: "o-list" },
-    entries.map((entry) => make("li", {}, entry)));
-  const count = make("button", { type: "button", class: "o-count-of", popovertarget: "o-list" });
+  const list = make("dialog", { class: "o-list", "aria-label": "Steps of the tour",
+    click: ({ target }) => target === list && list.close() }, /* beside the list */
+  make("ol", {}, entries.map((entry) => make("li", {}, entry))));
+  const count = button("", () => list.showModal());
+  count.classList.add("o-count-of");
 
   function answer(choice, pressed, says) {
     const isRight = choice.right === true;
     pressed.classList.add(isRight ? "o-right" : "o-wrong");
     says.replaceChildren(make("b", {}, isRight ? "✓ Yes. " : "✗ Not quite. "), choice.says);
-    if (isRight && at + 1 < steps.length) says.append(" ", button("Next", () => visited(at + 1)));
+    if (isRight && at + 1 < steps.length) {
+      const on = button("Next", () => visited(at + 1));
+      on.classList.add("c-first");
+      says.append(" ", on);
+    }
   }
 
   function show(i) {
@@ -34,7 +40,7 @@ function tourPanel({ make, button }, steps, visited) {
       make("div", { class: "o-choices", role: "group", "aria-label": step.ask },
         choices), says);
     back.disabled = at === 0;
-    next.disabled = at === steps.length - 1;
+    next.textContent = at + 1 < steps.length ? "Next" : "Explore";
     count.textContent = `${at + 1} of ${steps.length}`;
     entries.forEach((entry, each) => {
       if (each === at) entry.setAttribute("aria-current", "step");

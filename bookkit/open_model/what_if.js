@@ -4,7 +4,10 @@
    texts, `likely` of { id, text }. `changed` gets the list of changes. */
 function whatIf({ make }, { layers, heads, attentions, words, changed }) {
   const select = (label, options, value = 0) => {
-    const list = make("select", { "aria-label": label, change: () => told(true) });
+    const list = make("select", { "aria-label": label, change: () => {
+      rows.find(({ parts }) => parts.includes(list)).box.checked = true;
+      told();
+    } });
     fill(list, options, value);
     return list;
   };
@@ -40,7 +43,7 @@ function whatIf({ make }, { layers, heads, attentions, words, changed }) {
     { kind: "positions", parts: ["Take away the positions of", side],
       read: () => ({ side: ["src", "tgt"][side.selectedIndex] }),
       write: (change) => { side.selectedIndex = ["src", "tgt"].indexOf(change.side); } },
-    { kind: "mask", parts: ["Invert the decoder’s mask: see the future instead of the past"],
+    { kind: "mask", parts: ["Invert the decoder’s mask: each row sees itself and later rows"],
       read: () => ({}), write: () => {} },
   ];
   let likely = [];
@@ -61,10 +64,8 @@ function whatIf({ make }, { layers, heads, attentions, words, changed }) {
     fill(word, likely.map(({ text }) => text), at < 0 ? Math.min(1, likely.length - 1) : at);
   }
 
-  /* A choice beside a switch that is off changes nothing yet. */
-  function told(byChoice = false) {
+  function told() {
     const on = rows.filter(({ box }) => box.checked);
-    if (byChoice && !on.length) return;
     changed(on.map(({ kind, read }) => ({ kind, ...read() })));
   }
 
