@@ -125,9 +125,10 @@ function show(root, data, kit, otherModel, changeModel) {
 
   const isWide = () => getComputedStyle(fold.firstChild).display === "none";
 
-  /* The drawing has a column of its own; on a phone it stands below what the tour says. */
+  /* The drawing has a column of its own. On a phone it begins the tour, and then stands below
+     what the tour says. */
   function placeFold() {
-    const before = !isWide() && state.mode === "tour" ? shown : sideBy;
+    const before = !isWide() && state.mode === "tour" && state.tour > 0 ? shown : sideBy;
     if (fold.nextSibling !== before) before.before(fold);
     if (isWide()) fold.open = true;
   }
@@ -571,6 +572,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const modes = Object.keys(MODES).filter((mode) => mode !== "tour" || tour.length);
   const modePick = pick("Mode", modes.map((mode) => MODES[mode]), 0, (i) => {
     halt();
+    fold.open = true;
     if (modes[i] === "tour") visit(state.tour);
     else go({ mode: modes[i], ...(modes[i] === "what" && state.node === nodes[0]
       ? { node: "probabilities" } : {}) }); /* no change reaches the ids */
