@@ -738,7 +738,7 @@ def test_the_captions_model_comes_on_demand_and_goes_again(opened, tab, made, pa
         "**/made/translator.js", lambda route: route.fulfill(body=to_script(large))
     )
     control = opened(node="memory")
-    press(control, "Load a larger model, 2.1 MB")
+    press(control, "Load a model with more words, 2.1 MB")
     expect(control.locator(".o-source")).to_have_text("Amanisridingabike.EOS")
     assert control.locator(".o-map a").count() == len(boxes(4))
     control.get_by_role("link", name="decoder layer 3, cross-attention").click()
@@ -751,6 +751,6 @@ def test_the_captions_model_comes_on_demand_and_goes_again(opened, tab, made, pa
 def test_if_its_weights_are_not_there_the_page_says_where_it_looked(opened, tab):
     tab.route("**/made/translator.js", lambda route: route.abort())
     control = opened(node="memory")
-    press(control, "Load a larger model, 2.1 MB")
+    press(control, "Load a model with more words, 2.1 MB")
     expect(control.locator(".o-status")).to_contain_text("The weights are not here")
     tab.faults.clear()  # the file that is not there

@@ -30,7 +30,7 @@ function cells({ make }, { label, rows, columns, value, colour, moved, numbers =
   const veil = make("i", { class: "o-veil" });
   const board = make("div", { class: "o-board", tabindex: 0, role: "application",
     "aria-roledescription": "grid of numbers", "aria-label": label,
-    keydown: pressed, click: clicked }, canvas, veil, cursor);
+    keydown: pressed, click: clicked, pointermove: named }, canvas, veil, cursor);
   board.style.height = `${rows.length * high}px`;
   if (names || numbers) board.style.maxWidth = `${across * 76}px`;
   const heads = make("div", { class: names ? "o-heads" : "o-ticks", "aria-hidden": "true" },
@@ -90,13 +90,23 @@ function cells({ make }, { label, rows, columns, value, colour, moved, numbers =
     if (names) [...heads.children].forEach((name, i) => name.classList.toggle("o-on", i === c));
   }
 
-  function clicked(event) {
+  /* The cell under the pointer. */
+  function under(event) {
     const frame = board.getBoundingClientRect();
     const [x, y] = [event.clientX - frame.left, event.clientY - frame.top];
     const r = Math.min(Math.floor(y / high), rows.length - 1);
     const line = Math.min(Math.floor((y - r * high) / (high / lines)), lines - 1);
     const c = line * LINE + Math.min(Math.floor(x / frame.width * across), across - 1);
-    moved(Math.max(r, 0), Math.min(Math.max(c, 0), count - 1));
+    return [Math.max(r, 0), Math.min(Math.max(c, 0), count - 1)];
+  }
+
+  function clicked(event) {
+    moved(...under(event));
+  }
+
+  function named(event) {
+    const [r, c] = under(event);
+    board.title = `${rows[r]}, ${names ? names[c] : c}: ${short(value(r, c))}`;
   }
 
   function pressed(event) {

@@ -1,6 +1,8 @@
 /* One sentence through the whole model: a drawing, the tensor of one step, and its sums. */
 const SHARE = 0.75; /* of a row's weight gets lines */
+const FIRST = 3000; /* milliseconds until the first sentence is written */
 const PAUSE = 1200; /* milliseconds between two steps of Play */
+const BRIEF = 15; /* tokens of both sentences fit beside each other */
 const LIKELY = 5; /* words with a bar */
 const KEPT = 8; /* sentences, whose numbers need not be computed again */
 const WORDS_SHOWN = 2000; /* a larger vocabulary fits no screen */
@@ -39,7 +41,7 @@ function draw(root, data, kit, [first]) {
 
   function showSmall() {
     leave?.();
-    leave = show(root, small, kit, "Load a larger model, 2.1 MB", load);
+    leave = show(root, small, kit, "Load a model with more words, 2.1 MB", load);
   }
 
   async function load(say) {
@@ -97,16 +99,17 @@ function show(root, data, kit, otherModel, changeModel) {
 
   function drawWords() {
     const chips = (ids, part, lang) => ids.map((id, i) => make("button", { type: "button",
-      lang, click: () => go({ [part]: i }) }, make("bdi", {}, word(id))));
+      lang, style: `--order: ${i}`, click: () => go({ [part]: i }) }, make("bdi", {}, word(id))));
     source.replaceChildren(...chips(run.src, "row"));
     target.replaceChildren(...chips(run.written, "step", "de"));
   }
 
   function markWords() {
+    const isWriting = byName.get(state.node).sides[0] === "target";
     [...source.children].forEach((chip, i) => chip.setAttribute("aria-pressed", i === state.row));
     [...target.children].forEach((chip, t) => {
       chip.setAttribute("aria-pressed", t === stepNow());
-      chip.classList.toggle("o-later", t > stepNow());
+      chip.classList.toggle("o-later", t > stepNow() || !isWriting);
     });
     rove([...source.children], state.row);
     rove([...target.children], stepNow());
@@ -137,8 +140,10 @@ function show(root, data, kit, otherModel, changeModel) {
     const step = stepNow();
     map.paint(run, step, { "src.ids": word(run.src[state.row]), "tgt.ids": word(run.tgt[step]),
       probabilities: word(run.written[step]) });
-    map.contrast(run === changed ? graph.filter((node) => run.differs(base, node.name,
-      until(node), node.sides[1] === "target" ? step + 1 : Infinity)) : []);
+    const isOther = (node) => run.differs(base, node.name, until(node),
+      node.sides[1] === "target" ? step + 1 : Infinity)
+      || (node === graph.at(-1) && run.written[step] !== base.written[step]);
+    map.contrast(run === changed ? graph.filter(isOther) : []);
   }
 
   function placeOf(name) {
@@ -531,7 +536,7 @@ function show(root, data, kit, otherModel, changeModel) {
 
   /* -- The tour -- */
   const guide = tourPanel(kit, tour, visit, () => {
-    go({ mode: "explore" });
+    go({ mode: "explore", node: nodes[0], step: 0 });
     see(typed);
   });
 
@@ -567,7 +572,9 @@ function show(root, data, kit, otherModel, changeModel) {
   }
 
   const leaveTour = () => {
-    if (state.mode === "tour") go({ mode: "explore" });
+    if (state.mode !== "tour") return;
+    go({ mode: "explore" });
+    status.textContent = `The tour waits at step ${state.tour + 1}.`;
   };
   const modes = Object.keys(MODES).filter((mode) => mode !== "tour" || tour.length);
   const modePick = pick("Mode", modes.map((mode) => MODES[mode]), 0, (i) => {
@@ -633,6 +640,9 @@ function show(root, data, kit, otherModel, changeModel) {
     target.append(make("span", { lang: "de" }, make("bdi", {}, word(id))));
   }
 
+  const beBrief = () => root.classList.toggle("o-brief", state.mode !== "what"
+    && run.src.length + run.written.length <= BRIEF);
+
   /* Show the run that is chosen. */
   function settle() {
     run = isChanged && changed ? changed : base;
@@ -643,6 +653,7 @@ function show(root, data, kit, otherModel, changeModel) {
     drawWords();
     drawMap();
     drawAll();
+    beBrief();
   }
 
   function drawAll() {
@@ -661,6 +672,7 @@ function show(root, data, kit, otherModel, changeModel) {
     if ("node" in change && !("column" in change)) state.column = undefined;
     Object.assign(state, change);
     root.dataset.mode = state.mode;
+    beBrief();
     if (stage) placeFold();
     if (isMode) status.textContent = "";
     for (const [mode, panel] of Object.entries(panels)) panel.hidden = mode !== state.mode;
@@ -672,9 +684,6 @@ function show(root, data, kit, otherModel, changeModel) {
     two.hidden = shown.hidden = state.mode !== "what" && !state.changes.length;
     check(modePick, modes.indexOf(state.mode));
     if (state.mode === "tour" && ("mode" in change)) guide.show(state.tour);
-    /* A sum that the tour speaks of stands above its question, and on a phone any sum. */
-    if (!isWide() || "column" in (tour[state.tour]?.state ?? {})) guide.ask.before(card);
-    else guide.ask.after(card);
     if (isAsking) changes.show(state.changes);
     if (isMoved) drawMap();
     if (isStage) drawAll();
@@ -724,7 +733,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const stageBox = make("div", { class: "o-stage" }, tabs, toMap, where, title, what, headPick, view,
     hint);
   const sideBy = make("div", { class: "o-side-by" }, Object.values(panels), two, shown, stageBox,
-    guide.ask, card, spoken);
+    card, guide.ask, spoken);
   const mainBox = make("div", { class: "o-main" }, fold, sideBy);
   root.append(
     make("div", { class: "o-sentence" }, make("span", { class: "o-name" }, "English"), source,
@@ -742,7 +751,11 @@ function show(root, data, kit, otherModel, changeModel) {
   drawTwo();
   drawWords();
   if (!tour.length) go({ mode: "explore", node: "src.x" }, true);
-  else if (!follow()) go({ ...tour[0].state, mode: "tour" }, true);
+  else if (!follow()) {
+    root.classList.add("o-first"); /* the model writes its sentence */
+    setTimeout(() => root.classList.remove("o-first"), FIRST);
+    go({ ...tour[0].state, mode: "tour" }, true);
+  }
   setTimeout(() => { if (!compute.newest) compute(); }); /* what the recording leaves out */
   window.addEventListener("hashchange", follow);
   return () => {

@@ -9,7 +9,7 @@ from itertools import pairwise
 WIDTH, BOX, HIGH, PITCH = 484, 192, 30, 41
 COLUMNS = {"encoder": 124, "decoder": 360}  # the middle of each
 TITLE = 26  # the height of a column's title
-PICTURE, PADDING = 76, 4  # the width of a box's picture, and the room around it
+PICTURE, PADDING = 72, 4  # the width of a box's picture, and the room around it
 PICTURES = {  # the end of the names of boxes -> the tensor that stands for the box
     "attention": ".weights",
     "feed_forward": ".active",

@@ -13,6 +13,7 @@ function tourPanel({ make, button }, steps, visited, finished) {
   const list = make("dialog", { class: "o-list", "aria-label": "Steps of the tour",
     click: ({ target }) => target === list && list.close() }, /* beside the list */
   make("ol", {}, entries.map((entry) => make("li", {}, entry))));
+  roving(list, () => entries);
   const count = button("", () => list.showModal());
   count.classList.add("o-count-of");
 
