@@ -16,10 +16,13 @@ sys.path.append(str(ROOT / "scripts"))
 from chapters import Chapters
 
 
+# Another thread than the tests', which may have the loop of a browser, and always the same,
+# which the store of trusted notebooks wants.
+ALONE = ThreadPoolExecutor(1)
+
+
 def wait_for(coroutine):
-    """Run it in a thread of its own: this one may have the loop of a browser."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, coroutine).result()
+    return ALONE.submit(asyncio.run, coroutine).result()
 
 
 HTML = "<script>live()</script>\n<p>two lines</p>\n"

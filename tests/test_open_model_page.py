@@ -340,6 +340,9 @@ def test_the_scrubber_reaches_every_node_and_next_goes_on_to_the_next_word(opene
     control = opened(node="probabilities", step=2)
     scrub = control.get_by_label("Step of the pass")
     assert scrub.input_value() == scrub.get_attribute("max")
+    control.locator(".o-target button").last.click()
+    expect(control.get_by_role("button", name="Next")).to_be_disabled()
+    control.locator(".o-target button").nth(2).click()
     press(control, "Next")
     expect(control.locator(".o-stage h3")).to_have_text("Target tokens")
     assert control.locator(".o-target [aria-pressed='true']").inner_text() == "ein"
@@ -389,6 +392,13 @@ def test_a_german_word_is_a_decoding_step_forwards_and_backwards(opened, values,
 
 
 # -- A sentence of the reader's --------------------------------------------------------
+
+
+def test_a_german_word_leads_from_the_encoder_to_how_it_was_chosen(opened):
+    control = opened(node="memory", step=0)
+    control.locator(".o-target button").nth(5).click()
+    expect(control.locator(".o-stage h3")).to_have_text("Probabilities")
+    expect(control.locator(".o-where")).to_contain_text("it writes Buch")
 
 
 def test_a_sentence_of_the_readers_is_translated_and_all_its_numbers_are_there(opened):
@@ -470,7 +480,7 @@ def test_a_head_that_is_off_changes_the_words_that_are_marked(opened):
     control.get_by_label("Attention", exact=True).select_option(
         "decoder 1 cross-attention"
     )
-    control.get_by_label("Head", exact=True).select_option("head 1")
+    control.locator("select[aria-label=Head]").select_option("head 1")
     control.get_by_role("switch", name="Switch off").check()
     expect(control.locator(".o-two mark")).to_have_text(["eine", "roten"])
     expect(control.locator(".o-two s")).to_have_text(["ein", "rotes"])
@@ -479,6 +489,16 @@ def test_a_head_that_is_off_changes_the_words_that_are_marked(opened):
     assert written(control) == f"{GERMAN} EOS"
     control.get_by_role("switch", name="Switch off").uncheck()
     expect(control.locator(".o-two mark")).to_have_count(0)
+
+
+def test_a_choice_beside_a_switch_switches_it_on_and_shows_the_head(opened):
+    control = opened(node="memory")
+    control.get_by_text("What if?", exact=True).click()
+    control.locator("select[aria-label=Head]").select_option("head 3")
+    assert control.get_by_role("switch").nth(2).is_checked()
+    expect(control.locator(".o-two")).not_to_contain_text("Switch on")
+    expect(control.locator(".o-stage h3")).to_have_text("Weights")
+    assert control.get_by_role("radio", name="head 3").is_checked()
 
 
 def test_boxes_are_marked_that_have_other_numbers_at_this_word(opened):
@@ -740,12 +760,23 @@ def test_the_captions_model_comes_on_demand_and_goes_again(opened, tab, made, pa
     control = opened(node="memory")
     press(control, "Load a model with more words, 2.1 MB")
     expect(control.locator(".o-source")).to_have_text("Amanisridingabike.EOS")
+    expect(control.locator(".o-new")).to_contain_text("4 layers of 4 heads")
     assert control.locator(".o-map a").count() == len(boxes(4))
     control.get_by_role("link", name="decoder layer 3, cross-attention").click()
     expect(control.locator(".o-where")).to_contain_text("Decoder, layer 3")
     press(control, "Back to the small model")
     expect(control.locator(".o-where")).to_have_text("After the encoder")
     assert control.locator(".o-map a").count() == len(boxes(2))
+
+
+def test_the_larger_model_reads_the_readers_sentence(opened, tab, small):
+    large = Translator.load(ROOT / "models" / "multi30k-en-de")
+    tab.route(
+        "**/made/translator.js", lambda route: route.fulfill(body=to_script(large))
+    )
+    control = opened(node="memory", s="a dog runs")
+    press(control, "Load a model with more words, 2.1 MB")
+    expect(control.locator(".o-source")).to_have_text("adogrunsEOS")
 
 
 def test_if_its_weights_are_not_there_the_page_says_where_it_looked(opened, tab):

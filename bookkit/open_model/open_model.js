@@ -44,10 +44,11 @@ function draw(root, data, kit, [first]) {
     leave = show(root, small, kit, "Load a model with more words, 2.1 MB", load);
   }
 
-  async function load(say) {
+  async function load(say, text) {
     try {
       say("Loading 2.1 MB …");
       const large = { ...data, ...data.larger, packed: await loadWeights(), tour: [] };
+      if (text) large.sentences = [text, ...large.sentences];
       large.map = new DOMParser().parseFromString(large.map, "text/html").querySelector("svg");
       large.engine = new Engine(large);
       say("Computing …");
@@ -99,13 +100,15 @@ function show(root, data, kit, otherModel, changeModel) {
 
   function drawWords() {
     const chips = (ids, part, lang) => ids.map((id, i) => make("button", { type: "button",
-      lang, style: `--order: ${i}`, click: () => go({ [part]: i }) }, make("bdi", {}, word(id))));
+      lang, style: `--order: ${i}`, click: () => go({ [part]: i,
+      ...(part === "step" && state.mode !== "tour" && sideOf(byName.get(state.node)) === "row"
+        ? { node: "probabilities" } : {}) }) }, make("bdi", {}, word(id))));
     source.replaceChildren(...chips(run.src, "row"));
     target.replaceChildren(...chips(run.written, "step", "de"));
   }
 
   function markWords() {
-    const isWriting = byName.get(state.node).sides[0] === "target";
+    const isWriting = state.mode !== "tour" || byName.get(state.node).sides[0] === "target";
     [...source.children].forEach((chip, i) => chip.setAttribute("aria-pressed", i === state.row));
     [...target.children].forEach((chip, t) => {
       chip.setAttribute("aria-pressed", t === stepNow());
@@ -123,8 +126,10 @@ function show(root, data, kit, otherModel, changeModel) {
     leaveTour();
     goSee({ node: mainOf(box) });
   });
+  let isFolded; /* if the reader has chosen */
   const fold = make("details", { class: "o-fold", open: true },
-    make("summary", {}, "The drawing of the model"), data.map);
+    make("summary", { click: () => { isFolded = fold.open; } }, "The drawing of the model"),
+    data.map, make("p", { class: "o-caption" }, "Press a box to look into it."));
 
   const isWide = () => getComputedStyle(fold.firstChild).display === "none";
 
@@ -436,6 +441,8 @@ function show(root, data, kit, otherModel, changeModel) {
     } else halt();
   }
 
+  const isLast = () => state.node === nodes.at(-1) && stepNow() + 1 === run.written.length;
+
   function halt() {
     if (!playing) return;
     clearInterval(playing);
@@ -451,9 +458,8 @@ function show(root, data, kit, otherModel, changeModel) {
     }
     playing = setInterval(() => walkBy(1, main), PAUSE);
     play.textContent = "Pause";
-    if (state.node === nodes.at(-1) && stepNow() + 1 === run.written.length) {
-      go({ node: nodes[0], step: 0 });
-    } else map.mark(state.node, true);
+    if (isLast() || state.node === nodes[0]) go({ node: nodes[0], step: 0 });
+    map.mark(state.node, true);
   });
   const step = (by) => () => {
     halt();
@@ -486,11 +492,12 @@ function show(root, data, kit, otherModel, changeModel) {
   const exploring = make("div", { class: "o-explore" },
     make("div", { class: "o-own c-inputs" }, typed,
       button("Translate", () => send(input.value)),
-      examples, button(otherModel, () => changeModel((text) => { status.textContent = text; }))),
+      examples, button(otherModel, () => changeModel((text) => { status.textContent = text; },
+        state.text))),
     unlearned,
     make("div", { class: "o-scrub" }, track, scrub, count));
-  const walk = make("div", { class: "o-steps" }, button("Back", step(-1)), play,
-    button("Next", step(1)));
+  const back = button("Back", step(-1)), next = button("Next", step(1));
+  const walk = make("div", { class: "o-steps" }, back, play, next);
 
   /* -- What if? -- */
   const before = make("p", { lang: "de" }), after = make("p");
@@ -504,7 +511,12 @@ function show(root, data, kit, otherModel, changeModel) {
       step: Math.min(state.step, base.written.length - 1),
       likely: (t) => (base.has("probabilities") ? base.likely(Math.max(t, 0), LIKELY) : [])
         .map(({ id, share }) => ({ id, text: `${word(id)}, ${percent(share)}` })) }),
-    changed: (list) => go({ changes: list }) });
+    changed: (list) => {
+      const off = list.find(({ kind }) => kind === "head");
+      const isNew = off && !state.changes.some((each) => JSON.stringify(each)
+        === JSON.stringify(off));
+      go({ changes: list, ...(isNew ? { node: `${off.node}.weights`, head: off.head } : {}) });
+    } });
   const outcome = make("p", { class: "o-outcome" });
   const undo = button("Switch the change off", () => go({ changes: [] }));
   const two = make("div", { class: "o-runs" },
@@ -526,6 +538,7 @@ function show(root, data, kit, otherModel, changeModel) {
       text.replaceChildren(...texts[side].flatMap((part, i) =>
         [kept[side].has(i) ? part : make(tag, {}, part), " "]));
     });
+    after.style.minHeight = `${before.offsetHeight}px`; /* then nothing below moves */
     undo.textContent = `Switch the ${state.changes.length > 1 ? "changes" : "change"} off`;
     for (const part of [undo, two.lastChild]) part.classList.toggle("o-absent", !changed);
     if (!changed) after.replaceChildren("Switch on a change below.");
@@ -536,6 +549,7 @@ function show(root, data, kit, otherModel, changeModel) {
 
   /* -- The tour -- */
   const guide = tourPanel(kit, tour, visit, () => {
+    fold.open = true;
     go({ mode: "explore", node: nodes[0], step: 0 });
     see(typed);
   });
@@ -543,10 +557,11 @@ function show(root, data, kit, otherModel, changeModel) {
   function visit(i) {
     const { state: own, drawing: needsDrawing = false } = tour[i];
     state.tour = i;
-    fold.open = isWide() || needsDrawing;
+    fold.open = isWide() || (isFolded === undefined ? needsDrawing : !isFolded);
     go({ text: undefined, column: undefined, changes: [], row: 1, step: 0, head: 0, ...own,
       mode: "tour" });
-    see(guide.title);
+    if (guide.ask.getBoundingClientRect().bottom > window.innerHeight) show(guide.title);
+    else see(guide.title);
     spoken.textContent = `${tour[i].title}. ${tour[i].text}`;
   }
 
@@ -614,7 +629,7 @@ function show(root, data, kit, otherModel, changeModel) {
       if (document.activeElement !== input) input.value = text;
     } catch (error) {
       if (compute.newest !== mine) return;
-      status.textContent = error.message;
+      status.textContent = unlearned.textContent = error.message;
       state.text = compute.text; /* the last one that could be read */
       root.parentElement.dataset.ready = true;
       drawWords();
@@ -631,7 +646,9 @@ function show(root, data, kit, otherModel, changeModel) {
     if (state.mode === "tour") spoken.textContent = says;
     else if (isAsked) status.textContent = says; /* in sight beside every switch */
     const words = newWords();
-    unlearned.textContent = words.length ? `New to the model, which reads ${words.length > 1
+    unlearned.textContent = !tour.length
+      ? `This model has ${config.num_layers} layers of ${config.num_heads} heads. The tour belongs `
+        + "to the small one." : words.length ? `New to the model, which reads ${words.length > 1
       ? "them" : "it"} in pieces: ${words.join(", ")}.` : "";
   }
 
@@ -694,8 +711,8 @@ function show(root, data, kit, otherModel, changeModel) {
     const at = nodes.indexOf(state.node);
     scrub.value = at;
     scrub.setAttribute("aria-valuetext", nameOf(state.node));
-    count.textContent = `step ${at + 1} of ${nodes.length}`
-      + (byName.get(state.node).sides[0] === "target" ? " for this word" : "");
+    count.textContent = `step ${at + 1} of ${nodes.length}`;
+    [back.disabled, next.disabled] = [at === 0, isLast()];
     if ("node" in change) {
       spoken.textContent = `${nameOf(state.node)}. ${byName.get(state.node).says}`;
     }

@@ -147,7 +147,9 @@ def overview(layers: int) -> str:
         )
         where = box["name"].split(".")
         label, spoken = escape(box["label"]), ""
-        if len(where) == 3:
+        if box["name"] in ("src", "tgt"):
+            spoken = f' aria-label="{box["column"]}, {label}"'
+        elif len(where) == 3:
             spoken = f' aria-label="{where[0]} layer {where[1]}, {label}"'
         parts.append(
             f'<a role="link" xlink:href="#node={box["name"]}" '

@@ -14,7 +14,10 @@ function tourPanel({ make, button }, steps, visited, finished) {
     click: ({ target }) => target === list && list.close() }, /* beside the list */
   make("ol", {}, entries.map((entry) => make("li", {}, entry))));
   roving(list, () => entries);
-  const count = button("", () => list.showModal());
+  const count = button("", () => {
+    list.showModal();
+    entries[at].focus();
+  });
   count.classList.add("o-count-of");
 
   function answer(choice, pressed, says) {
