@@ -15,9 +15,8 @@ sys.path.append(str(ROOT / "scripts"))
 
 from chapters import Chapters
 
-
-# Another thread than the tests', which may have the loop of a browser, and always the same,
-# which the store of trusted notebooks wants.
+# Not the thread of the tests, which may have the loop of a browser, and always the
+# same, as the store of trusted notebooks wants.
 ALONE = ThreadPoolExecutor(1)
 
 
