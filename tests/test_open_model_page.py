@@ -210,10 +210,9 @@ def test_a_box_shows_its_tensor_and_rows_to_come_are_pale(opened, values):
 
 def test_a_box_with_a_word_says_the_word_that_the_reader_follows(opened):
     control = opened(node="src.ids", token=5, step=2)
-    now = control.locator(".o-now").all_text_contents()
-    assert now == ["book", "Katze", "liest"]
+    expect(control.locator(".o-now")).to_have_text(["book", "Katze", "liest"])
     control.locator(".o-target button").nth(3).click()
-    assert control.locator(".o-now").all_text_contents() == ["book", "liest", "ein"]
+    expect(control.locator(".o-now")).to_have_text(["book", "liest", "ein"])
 
 
 def test_the_steps_of_a_box_are_beside_each_other(opened, made):

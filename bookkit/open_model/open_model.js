@@ -131,14 +131,14 @@ function show(root, data, kit, otherModel, changeModel) {
     make("summary", { click: () => { isFolded = fold.open; } }, "The drawing of the model"),
     data.map, make("p", { class: "o-caption" }, "Press a box to look into it."));
 
-  const isWide = () => getComputedStyle(fold.firstChild).display === "none";
+  let isWide = true; /* enough for two columns */
 
   /* The drawing has a column of its own. On a phone it begins the tour, and then stands below
      what the tour says. */
   function placeFold() {
-    const before = !isWide() && state.mode === "tour" && state.tour > 0 ? shown : sideBy;
+    const before = !isWide && state.mode === "tour" && state.tour > 0 ? shown : sideBy;
     if (fold.nextSibling !== before) before.before(fold);
-    if (isWide()) fold.open = true;
+    if (isWide) fold.open = true;
   }
 
   function drawMap() {
@@ -176,7 +176,8 @@ function show(root, data, kit, otherModel, changeModel) {
     tabs.hidden = state.mode === "tour" || own.length === 1;
     [...tabs.children].forEach((tab, i) => tab.setAttribute("aria-pressed", own[i] === name));
     rove([...tabs.children], own.indexOf(name));
-    const { offsetLeft = 0 } = tabs.children[own.indexOf(name)];
+    if (tabs.hidden || isWide) return;
+    const { offsetLeft } = tabs.children[own.indexOf(name)];
     tabs.scrollTo({ left: offsetLeft - tabs.clientWidth / 3, behavior: "instant" });
   }
 
@@ -504,6 +505,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const sides = pick("The run on the stage", ["as trained", "with the change"], 0, (i) => {
     isChanged = i === 1;
     settle();
+    drawMap();
   });
   const changes = whatIf(kit, { layers: config.num_layers, heads: config.num_heads, attentions,
     words: () => ({ source: base.src.map(word), written: base.written.map(word), name: word,
@@ -528,6 +530,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const shown = make("div", { class: "c-row c-inputs o-shown" },
     make("span", { class: "o-name" }, "Shown:"), sides);
   sides.classList.add("o-sides");
+  two.hidden = true;
   const asking = make("div", { class: "o-what-if" }, changes.element);
 
   function drawTwo() {
@@ -538,7 +541,9 @@ function show(root, data, kit, otherModel, changeModel) {
       text.replaceChildren(...texts[side].flatMap((part, i) =>
         [kept[side].has(i) ? part : make(tag, {}, part), " "]));
     });
-    after.style.minHeight = `${before.offsetHeight}px`; /* then nothing below moves */
+    if (!two.hidden) { /* then nothing below moves */
+      after.style.minHeight = `${before.offsetHeight}px`;
+    }
     undo.textContent = `Switch the ${state.changes.length > 1 ? "changes" : "change"} off`;
     for (const part of [undo, two.lastChild]) part.classList.toggle("o-absent", !changed);
     if (!changed) after.replaceChildren("Switch on a change below.");
@@ -557,7 +562,7 @@ function show(root, data, kit, otherModel, changeModel) {
   function visit(i) {
     const { state: own, drawing: needsDrawing = false } = tour[i];
     state.tour = i;
-    fold.open = isWide() || (isFolded === undefined ? needsDrawing : !isFolded);
+    fold.open = isWide || (isFolded === undefined ? needsDrawing : !isFolded);
     go({ text: undefined, column: undefined, changes: [], row: 1, step: 0, head: 0, ...own,
       mode: "tour" });
     if (guide.ask.getBoundingClientRect().bottom > window.innerHeight) show(guide.title);
@@ -638,6 +643,9 @@ function show(root, data, kit, otherModel, changeModel) {
     }
     changes.show(list);
     settle();
+    await new Promise((done) => setTimeout(done)); /* two short tasks instead of a long one */
+    if (compute.newest !== mine) return;
+    drawMap();
     root.parentElement.dataset.ready = true;
     const { written } = changed ?? base;
     const says = !changed ? `It writes: ${written.map(word).join(" ")}.`
@@ -668,7 +676,6 @@ function show(root, data, kit, otherModel, changeModel) {
     state.row = Math.min(state.row, run.src.length - 1);
     drawTwo();
     drawWords();
-    drawMap();
     drawAll();
     beBrief();
   }
@@ -683,7 +690,7 @@ function show(root, data, kit, otherModel, changeModel) {
     const isNew = (...parts) => parts.some((part) => part in change
       && JSON.stringify(change[part]) !== JSON.stringify(state[part]));
     const isRun = isNew("text", "changes");
-    const isMoved = !stage || isNew("row", "step");
+    const isMoved = stage && isNew("row", "step");
     const isMode = isNew("mode"), isAsking = isMode && change.mode === "what";
     const isStage = !stage || isNew("node", "head", "row", "step", "mode");
     if ("node" in change && !("column" in change)) state.column = undefined;
@@ -759,6 +766,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const above = document.querySelector(".bd-header-article"); /* stays at the top of the book */
   root.addEventListener("pointerdown", ({ target: pressed }) => pressed !== play && halt());
   const widen = () => {
+    isWide = getComputedStyle(fold.firstChild).display === "none";
     placeFold();
     root.style.setProperty("--above", `${above?.offsetHeight ?? 0}px`);
   };
@@ -773,7 +781,10 @@ function show(root, data, kit, otherModel, changeModel) {
     setTimeout(() => root.classList.remove("o-first"), FIRST);
     go({ ...tour[0].state, mode: "tour" }, true);
   }
-  setTimeout(() => { if (!compute.newest) compute(); }); /* what the recording leaves out */
+  setTimeout(() => {
+    drawMap();
+    if (!compute.newest) compute(); /* what the recording leaves out */
+  });
   window.addEventListener("hashchange", follow);
   return () => {
     halt();
