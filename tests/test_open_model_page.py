@@ -500,6 +500,17 @@ def test_a_choice_beside_a_switch_switches_it_on_and_shows_the_head(opened):
     assert control.get_by_role("radio", name="head 3").is_checked()
 
 
+def test_another_step_offers_its_own_words(opened, values, small):
+    control = opened(node="memory")
+    control.get_by_text("What if?", exact=True).click()
+    control.get_by_label("Step of the word").select_option("5: rotes")
+    second = values["probabilities"][4].topk(2).indices[1].item()
+    [piece] = small.tokenizer.pieces([second])
+    chosen = control.get_by_label("Word to write").locator("option:checked")
+    expect(chosen).to_contain_text(piece.lstrip("▁"))
+    expect(control.locator(".o-two mark").first).to_have_text(piece.lstrip("▁"))
+
+
 def test_boxes_are_marked_that_have_other_numbers_at_this_word(opened):
     control = opened(what=json.dumps([HEAD]), step=3)
     marked = control.locator(".o-differs")

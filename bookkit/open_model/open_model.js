@@ -565,7 +565,7 @@ function show(root, data, kit, otherModel, changeModel) {
     fold.open = isWide || (isFolded === undefined ? needsDrawing : !isFolded);
     go({ text: undefined, column: undefined, changes: [], row: 1, step: 0, head: 0, ...own,
       mode: "tour" });
-    if (guide.ask.getBoundingClientRect().bottom > window.innerHeight) show(guide.title);
+    if (guide.ask.getBoundingClientRect().bottom > window.innerHeight) reveal(guide.title);
     else see(guide.title);
     spoken.textContent = `${tour[i].title}. ${tour[i].text}`;
   }
@@ -578,10 +578,10 @@ function show(root, data, kit, otherModel, changeModel) {
     const top = barEnd();
     const { top: at, bottom } = element.getBoundingClientRect();
     if (at >= top && bottom <= window.innerHeight) return;
-    show(element);
+    reveal(element);
   }
 
-  function show(element) {
+  function reveal(element) {
     element.style.scrollMarginTop = `calc(${barEnd()}px + 1.6rem)`;
     element.scrollIntoView({ block: "start", behavior: "instant" });
   }
@@ -604,7 +604,7 @@ function show(root, data, kit, otherModel, changeModel) {
     else go({ mode: modes[i], ...(modes[i] === "what" && state.node === nodes[0]
       ? { node: "probabilities" } : {}) }); /* no change reaches the ids */
     const top = mainBox.getBoundingClientRect().top - bar.getBoundingClientRect().bottom;
-    if (modes[i] !== "tour" && (top < 0 || top > window.innerHeight / 2)) show(mainBox);
+    if (modes[i] !== "tour" && (top < 0 || top > window.innerHeight / 2)) reveal(mainBox);
   });
   modePick.classList.add("o-modes");
   const panels = { tour: guide.head, explore: exploring, what: asking };
@@ -751,7 +751,7 @@ function show(root, data, kit, otherModel, changeModel) {
   const bar = make("div", { class: "o-bar c-inputs" }, modePick, status, walk, guide.steps);
   const toMap = button("↑ drawing", () => {
     fold.open = true;
-    show(fold);
+    reveal(fold);
   });
   toMap.classList.add("o-to-map");
   const stageBox = make("div", { class: "o-stage" }, tabs, toMap, where, title, what, headPick, view,

@@ -5,6 +5,7 @@
 function whatIf({ make }, { layers, heads, attentions, words, changed }) {
   const select = (label, options, value = 0) => {
     const list = make("select", { "aria-label": label, change: () => {
+      if (list === step) offer();
       rows.find(({ parts }) => parts.includes(list)).box.checked = true;
       told();
     } });
@@ -52,7 +53,6 @@ function whatIf({ make }, { layers, heads, attentions, words, changed }) {
     row.element = make("div", { class: "o-change" },
       make("label", {}, row.box, make("span", {}, row.parts[0])), ...row.parts.slice(1));
   }
-  step.addEventListener("change", () => offer());
 
   /* The likeliest words at the chosen step; the second is the first choice. */
   function offer(id) {
