@@ -656,6 +656,9 @@ def test_the_tour_quotes_the_right_numbers(values):
     assert values["src.ids"][1] == 425
     active = values["encoder.1.feed_forward.active"]
     assert (active == 0).float().mean() > 0.5  # most cells are silent
+    maps = [values[f"decoder.{i}.cross_attention.weights"] for i in (0, 1)]
+    in_turn = (torch.cat(maps).argmax(-1) == torch.arange(7)).sum(-1)
+    assert (in_turn >= 5).sum() == 6  # heads that look at nearly the same words
 
 
 # -- Addresses -------------------------------------------------------------------------

@@ -20,18 +20,21 @@ function drawing({ weightColour, signedColour }, map, picked) {
     .reduce((a, b) => (b.length > a.length ? b : a), "");
 
   /* All cells, each a pixel; heads side by side. Rows that are not yet written are pale. */
-  function cellsOf({ shape, data }, rows) {
-    const [heads, all, columns] = shape.length === 3 ? shape : [1, ...shape];
-    const most = data.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
+  function cellsOf(run, name, written) {
+    const { heads, rows, columns } = run.slice(name);
+    const most = run.tensor(name).data.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
     const colour = heads > 1 ? weightColour : (value) => signedColour(value, most);
-    canvas.width = heads * (columns + 1) - 1;
-    canvas.height = all;
-    const image = pen.createImageData(canvas.width, all);
-    data.forEach((value, i) => {
-      const [c, r, h] = [i % columns, Math.floor(i / columns) % all,
-        Math.floor(i / columns / all)];
-      image.data.set([...colour(value), r < rows ? 255 : PALE], 4 * (r * canvas.width + h * (columns + 1) + c));
-    });
+    [canvas.width, canvas.height] = [heads * (columns + 1) - 1, rows];
+    const image = pen.createImageData(canvas.width, rows);
+    for (let h = 0; h < heads; h++) {
+      const { at } = run.slice(name, h);
+      for (let r = 0; r < rows; r++) {
+        for (let c = 0; c < columns; c++) {
+          image.data.set([...colour(at(r, c)), r < written ? 255 : PALE],
+            4 * (r * canvas.width + h * (columns + 1) + c));
+        }
+      }
+    }
     pen.putImageData(image, 0, 0);
   }
 
@@ -55,7 +58,7 @@ function drawing({ weightColour, signedColour }, map, picked) {
       if (!image) link.querySelector(".o-now").textContent = short(says[link.dataset.box]);
       else if (run.has(of)) {
         if (of === "logits") barsOf(run.row(of, step));
-        else cellsOf(run.tensor(of), of[0] === "d" || of[0] === "t" ? step + 1 : Infinity);
+        else cellsOf(run, of, of[0] === "d" || of[0] === "t" ? step + 1 : Infinity);
         image.setAttribute("href", canvas.toDataURL());
       }
     }

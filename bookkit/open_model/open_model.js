@@ -526,7 +526,7 @@ function show(root, data, kit, otherModel, changeModel) {
       make("span", { class: "o-name" }, "changed"), after,
       make("div", { class: "o-ends" }, undo, outcome)),
     make("p", { class: "o-caption" },
-      "In the drawing, orange edges mark other numbers at this word."));
+      "Orange edges in the drawing mark numbers that differ at this word."));
   const shown = make("div", { class: "c-row c-inputs o-shown" },
     make("span", { class: "o-name" }, "Shown:"), sides);
   sides.classList.add("o-sides");

@@ -44,7 +44,7 @@ function whatIf({ make }, { layers, heads, attentions, words, changed }) {
     { kind: "positions", parts: ["Take away the positions of", side],
       read: () => ({ side: ["src", "tgt"][side.selectedIndex] }),
       write: (change) => { side.selectedIndex = ["src", "tgt"].indexOf(change.side); } },
-    { kind: "mask", parts: ["Invert the decoder’s mask: each row sees itself and later rows"],
+    { kind: "mask", parts: ["Invert the decoder’s mask: each word sees itself and later words"],
       read: () => ({}), write: () => {} },
   ];
   let likely = [];
