@@ -74,12 +74,13 @@ def test_what_is_no_record_at_all_is_refused(folder, call, content):
 def test_a_damaged_record_is_not_trained_over(folder, call, tmp_path):
     change(folder / "run.json", corpus="grammar")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    text = tmp_path / "text"
-    text.write_text("ba de\n", encoding="utf-8")
+    text = tmp_path / "text", tmp_path / "same in another language"
+    for path, line in zip(text, ("ba de\n", "kä um\n"), strict=True):
+        path.write_text(line, encoding="utf-8")
     tiny = "vocab_size=300 d_model=8 d_ff=8 num_heads=1 num_layers=1".split()
     status, err = call(
         *("train", "--output", folder, "--epochs", 1, "--set", *tiny),
-        *("--train", text, text, "--validation", text, text),
+        *("--train", *text, "--validation", *text),
     )
     assert status == 2
     assert "run.json is not a whole record: " in err

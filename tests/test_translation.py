@@ -28,11 +28,7 @@ from transformer_lib.faster import FastDecoder
 from transformer_lib.model import record_attention
 from transformer_lib.training import load_tensors, save_model
 from transformer_lib.translation import Translator, command, corpus, run
-from transformer_lib.translation.corpus import (
-    Corpus,
-    read_lines,
-    read_parallel,
-)
+from transformer_lib.translation.corpus import Corpus, read_parallel
 from transformer_lib.translation.scores import score
 
 # One language says the words of the other in the opposite order.
@@ -298,25 +294,6 @@ def test_damaged_and_missing_files_are_named(copy, name, call):
 # Where sentences come from
 
 
-def test_lines_end_with_line_feeds_only(tmp_path):
-    path = tmp_path / "text"
-    path.write_bytes("\ufeffä\r\n\nb\u2028c\x0bd\ne".encode())
-    assert read_lines(path) == ["ä", "", "b\u2028c\x0bd", "e"]
-    path.write_bytes(b"a\n\n")
-    assert read_lines(path) == ["a", ""]
-    path.write_bytes(b"")
-    assert read_lines(path) == []
-
-
-def test_a_line_that_is_not_utf8_is_named(tmp_path):
-    path = tmp_path / "text"
-    path.write_bytes(b"a\nM\xfcll\n")
-    with pytest.raises(
-        ValueError, match=r"text, line 2 must be UTF-8: .* 0xfc in position 1"
-    ):
-        read_lines(path)
-
-
 def test_parallel_files_are_read_line_by_line(files, tmp_path):
     pairs = read_parallel(files / "validation.xx", files / "validation.yy")
     assert len(pairs) == HELD_OUT
@@ -325,34 +302,6 @@ def test_parallel_files_are_read_line_by_line(files, tmp_path):
     given = Corpus(files={"dev": sides})
     assert given.names == ("dev",)
     assert given.pairs("dev") == pairs
-
-
-def test_parallel_files_of_different_length_are_refused(files):
-    with pytest.raises(
-        ValueError, match=r"train.xx and .*n.yy must have .* lines, got 360 and 40"
-    ):
-        read_parallel(files / "train.xx", files / "validation.yy")
-
-
-def test_parallel_files_may_be_empty_in_the_same_lines_only(tmp_path):
-    source, target = tmp_path / "text.xx", tmp_path / "text.yy"
-    source.write_text("a\n\nb\n", encoding="utf-8")
-    target.write_text("A\n\nB\n", encoding="utf-8")
-    assert read_parallel(source, target) == [("a", "A"), ("", ""), ("b", "B")]
-    target.write_text("A\nB\n\n", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"line 2 must .* both .*xx and .*yy, got '' and 'B'"
-    ):
-        read_parallel(source, target)
-
-
-@pytest.mark.parametrize("blank", [" ", "\t", "\u00a0"])
-def test_white_space_is_no_text_to_learn_from(tmp_path, blank):
-    source, target = tmp_path / "text.xx", tmp_path / "text.yy"
-    source.write_text(f"a\n{blank}\n", encoding="utf-8")
-    target.write_text("A\nB\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="line 2 must have text in both"):
-        read_parallel(source, target)
 
 
 def test_the_grammar_is_the_default_and_goes_both_ways(monkeypatch):

@@ -4,11 +4,32 @@ Each function takes them as keyword arguments: ``require_positive(d_model=d_mode
 """
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from types import UnionType
+from typing import Any
 
 import torch
 from torch import Tensor
+
+MOST_SHOWN = 20  # numbers of lines in an error
+
+
+def require_no_faults(faults: Mapping[int, str], what: str) -> None:
+    """Raise ``ValueError`` with the first fault, the number of all and where they are.
+
+    Args:
+        faults: What is wrong with each line of a file, by its number, in order.
+        what: What is counted, such as "lines".
+    """
+    if not faults:
+        return
+    message, *others = faults.values()
+    if others:
+        first = ", ".join(map(str, list(faults)[:MOST_SHOWN]))
+        more = ", ..." if len(faults) > MOST_SHOWN else ""
+        message += f" ({len(faults)} bad {what}: {first}{more})"
+    raise ValueError(message)
 
 
 def require_positive(**sizes: int) -> None:
@@ -44,7 +65,9 @@ def require_probability(**shares: float) -> None:
 def require_finite(**numbers: float | Tensor) -> None:
     """Raise ``ValueError`` if a number, or one of a tensor's, is infinite or nan."""
     for name, number in numbers.items():
-        tensor = torch.as_tensor(number)
+        # Also where models are built without memory, on torch's meta device.
+        is_tensor = isinstance(number, Tensor)
+        tensor = number if is_tensor else torch.tensor(number, device="cpu")
         found = tensor[~tensor.isfinite()]
         if found.numel():
             raise ValueError(f"{name} must be finite, got {found[0].item()}")
@@ -72,6 +95,12 @@ def require_type(kind: type | UnionType, /, **values: object) -> None:
             raise ValueError(f"{name} must be {said}, got {value!r}")
 
 
+def require_field_types(config: Any) -> None:
+    """Raise ``ValueError`` unless every field of a dataclass has the declared type."""
+    for field in fields(config):
+        require_type(field.type, **{field.name: getattr(config, field.name)})
+
+
 def require_boolean(**masks: Tensor) -> None:
     """Raise ``TypeError`` unless every mask is boolean: other meanings are a guess."""
     for name, mask in masks.items():
@@ -87,13 +116,17 @@ def require_width(width: int, **vectors: Tensor) -> None:
 
 
 def require_tokens(**batches: Tensor) -> None:
-    """Refuse anything but a batch of token ids, shape (B, T), T at least 1.
+    """Refuse anything but batches of token ids, shape (B, T), T at least 1, the same B.
 
     Raises:
-        TypeError: If the ids are not integers.
-        ValueError: If there are not two axes, or the sentences are empty.
+        TypeError: If the ids are not integers in a tensor.
+        ValueError: If there are not two axes, the sentences are empty, or the batches
+            differ in size.
     """
     for name, tokens in batches.items():
+        if not isinstance(tokens, Tensor):
+            kind = type(tokens).__name__
+            raise TypeError(f"{name} must be a tensor of token ids, got a {kind}")
         if tokens.dtype not in (torch.int64, torch.int32):
             raise TypeError(f"{name} must hold integer token ids, got {tokens.dtype}")
         if tokens.dim() != 2 or tokens.size(1) == 0:
@@ -101,3 +134,9 @@ def require_tokens(**batches: Tensor) -> None:
                 f"{name} must have shape (batch, length) with a length of at least 1, "
                 f"got {tuple(tokens.shape)}"
             )
+    sizes = [len(tokens) for tokens in batches.values()]
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"{' and '.join(batches)} must have as many sentences, "
+            f"got {' and '.join(map(str, sizes))}"
+        )

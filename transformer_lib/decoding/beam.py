@@ -77,12 +77,17 @@ def beam_search(
     Source: Vaswani et al. (2017), section 6.1; Wu et al. (2016), section 7.
     """
     require_positive(beam_size=beam_size)
-    if not -100 <= alpha <= 100:  # beyond, no float holds the penalty
-        raise ValueError(f"alpha must be in [-100, 100], got {alpha}")
+    require_alpha(alpha)
     with inference(model):
         limits = length_limits(model, src, max_len)
         prefixes = Prefixes(model, src, bos_id, use_cache)
         return _search(prefixes, eos_id, limits, beam_size, alpha, on_step)
+
+
+def require_alpha(alpha: float) -> None:
+    """Raise ``ValueError`` unless some float holds the length penalty."""
+    if not -100 <= alpha <= 100:
+        raise ValueError(f"alpha must be in [-100, 100], got {alpha}")
 
 
 def length_penalty(length: int, alpha: float) -> float:

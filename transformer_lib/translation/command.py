@@ -20,7 +20,7 @@ from transformer_lib.faster.distributed import (
     world_size,
 )
 from transformer_lib.training.run import STATE
-from transformer_lib.translation.corpus import Corpus, lines_of, read_lines
+from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.options import PROGRAM, parser
 from transformer_lib.translation.run import (
     PRESETS,
@@ -31,6 +31,7 @@ from transformer_lib.translation.run import (
     train_translator,
 )
 from transformer_lib.translation.scores import Scores
+from transformer_lib.translation.text_files import lines_of, read_lines
 from transformer_lib.translation.translator import Translator
 
 
@@ -107,6 +108,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
         began = time.perf_counter()
         scores = measure(translator, pairs, beam, alpha)
         seconds = time.perf_counter() - began
+        if scores.sentences < len(pairs):
+            say(f"{len(pairs) - scores.sentences:,} pairs without text do not count.")
         print_scores(f"{corpus.title(split)}, {method}, {seconds:.1f} s", scores)
 
 

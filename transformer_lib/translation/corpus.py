@@ -1,14 +1,14 @@
 """Where pairs of sentences come from: the grammar, Multi30k, or your own files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO
 
-from transformer_lib.checks import require_one_of
+from transformer_lib.checks import MOST_SHOWN, require_no_faults, require_one_of
 from transformer_lib.data.grammar import Splits, splits
 from transformer_lib.data.multi30k import SPLITS, multi30k
+from transformer_lib.translation.text_files import read_lines
 
 DATA = ("grammar", "multi30k")
 grammar_splits = cache(splits)
@@ -79,60 +79,45 @@ def read_parallel(source: str | Path, target: str | Path) -> list[tuple[str, str
     """Read two files; each line of one translates the same line of the other.
 
     Args:
-        source: A UTF-8 text file in the language to translate from.
+        source: A text file in the language to translate from, as ``read_lines`` reads.
         target: One in the language to translate into.
 
     Returns:
-        Pairs of lines.
+        Pairs of lines. Both lines of a pair may be blank.
 
     Raises:
-        ValueError: If the files have different numbers of lines, a line is not UTF-8,
-            or one is empty where the other is not: then the files are probably not
-            aligned.
+        ValueError: If the files have different numbers of lines, no text, or the same
+            text; if a line cannot be read, or is blank in one file only: then the files
+            are probably not aligned.
     """
     sides = read_lines(source), read_lines(target)
+    for path, lines in zip((source, target), sides, strict=True):
+        if not any(map(str.strip, lines)):
+            raise ValueError(f"{path} must hold at least 1 sentence, got 0")
     if len(sides[0]) != len(sides[1]):
         raise ValueError(
             f"{source} and {target} must have the same number of lines, "
             f"got {len(sides[0])} and {len(sides[1])}"
         )
+    if sides[0] == sides[1]:
+        raise ValueError(
+            f"{source} and {target} must be in two languages, got the same text twice"
+        )
     pairs = list(zip(*sides, strict=True))
-    for number, pair in enumerate(pairs, 1):
-        written = [side.strip() for side in pair]
-        if any(written) and not all(written):
-            raise ValueError(
-                f"line {number} must have text in both {source} and {target}, "
-                f"got {pair[0]!r} and {pair[1]!r}"
-            )
+    wrong = [
+        n
+        for n, (there, here) in enumerate(pairs, 1)
+        if bool(there.strip()) != bool(here.strip())
+    ]
+    delete = "; delete such lines from both"
+    if len(wrong) <= MOST_SHOWN:
+        delete += f", as sed '{';'.join(f'{n}d' for n in wrong)}' FILE > NEW does"
+    require_no_faults(
+        {
+            n: f"line {n} must have text in both {source} and {target}, "
+            f"got {pairs[n - 1][0]!r} and {pairs[n - 1][1]!r}{delete}"
+            for n in wrong
+        },
+        "lines",
+    )
     return pairs
-
-
-def read_lines(path: str | Path) -> list[str]:
-    """Read the lines of a UTF-8 text file, as ``lines_of`` does.
-
-    Raises:
-        ValueError: If a line is not UTF-8; the message says which.
-    """
-    with Path(path).open("rb") as file:
-        return list(lines_of(file, str(path)))
-
-
-def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
-    """Read lines as they arrive; only "\\n" and "\\r\\n" end one.
-
-    Args:
-        file: UTF-8 text.
-        name: What the error calls it.
-
-    Yields:
-        Each line, without its end and without a byte-order mark.
-
-    Raises:
-        ValueError: If a line is not UTF-8; the message says which.
-    """
-    for number, line in enumerate(file, 1):
-        try:
-            text = line.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name}, line {number} must be UTF-8: {error}") from error
-        yield text.removesuffix("\n").removesuffix("\r").removeprefix("\ufeff")

@@ -45,6 +45,10 @@ CPU:
 Do this only in a network that you trust: torchrun's port listens on all interfaces
 without authentication, and anyone who can reach it can run code. See CONTRIBUTING.md.
 
+A text file holds one sentence a line, in UTF-8. Make two of a download that has columns
+between tabs:
+  cut -f1 pairs.tsv > train.en; cut -f2 pairs.tsv > train.fr
+
 Examples:
   {program} train --output runs/more --set dropout=0.1 num_layers=3
   {program} train --data multi30k --output runs/en-de
@@ -105,7 +109,13 @@ def parser() -> argparse.ArgumentParser:
 
 def _train(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--output", required=True, metavar="FOLDER", help="where to keep the run")
+    add(
+        "--output",
+        required=True,
+        type=_folder,
+        metavar="FOLDER",
+        help="where to keep the run",
+    )
     _data(command, "grammar")
     _files(command, "--train", "instead of --data")
     _files(command, "--validation", "with --train, to watch progress by")
@@ -151,6 +161,12 @@ def _translate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--file", help="a text file, one sentence a line")
     _model(command)
     _device(command)
+
+
+def _folder(name: str) -> str:
+    if not name:  # which would be the current folder
+        raise argparse.ArgumentTypeError("must name a folder, got an empty name")
+    return name
 
 
 def _data(command: argparse.ArgumentParser, default: str) -> None:

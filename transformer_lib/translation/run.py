@@ -11,6 +11,7 @@ import torch
 from tqdm import tqdm
 
 from transformer_lib.checks import (
+    require_no_faults,
     require_not_negative,
     require_probability,
     require_type,
@@ -179,6 +180,7 @@ def train_translator(
                 return ids if len(ids) < longest else tokenizer.encode(sentence)
 
             learned = [(cut(source), cut(target)) for source, target in pairs["train"]]
+            learned = [pair for pair in learned if any(pair)]
         drawn = token_batches(learned, recipe["max_tokens"], seed=seed)
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
@@ -210,7 +212,10 @@ def untrained(pairs: Sequence[Sentences], recipe: Recipe) -> Translator:
     tokenizer = Tokenizer.train(sentences, recipe["vocab_size"])
     choices = _chosen(recipe, MODEL_CHOICES)
     config = plainest(ModernConfig.base(tokenizer.vocab_size, **choices))
-    return Translator(build_model(config), tokenizer)
+    try:
+        return Translator(build_model(config), tokenizer)
+    except RuntimeError as error:  # torch cannot even name so many numbers
+        raise ValueError(f"a model of these sizes fits no memory: {error}") from error
 
 
 def measure(
@@ -241,26 +246,28 @@ def encode_pairs(
         max_tokens: How long else it may be.
 
     Returns:
-        Pairs of token ids, likewise.
+        Pairs of token ids, likewise, without the pairs that have no text.
 
     Raises:
-        ValueError: If a sentence has more tokens, EOS or BOS counted; the message says
-            which.
+        ValueError: If sentences have more tokens, EOS or BOS counted; the message says
+            how many and which.
     """
     encode = translator.tokenizer.encode
     longest = min(max_tokens, translator.model.config.max_len)
-    encoded = {
-        split: [(encode(source), encode(target)) for source, target in pairs]
-        for split, pairs in splits.items()
-    }
-    for split, pairs in encoded.items():
-        for number, pair in enumerate(pairs, 1):
-            length = max(map(len, pair)) + 1
-            if length > longest:
-                raise ValueError(
-                    f"{split}, pair {number} must have at most {longest} tokens a side "
-                    f"with the end, got {length}: cut it into shorter ones"
-                )
+    encoded = {}
+    for split, pairs in splits.items():
+        ids = [(encode(source), encode(target)) for source, target in pairs]
+        lengths = {n: max(map(len, pair)) + 1 for n, pair in enumerate(ids, 1)}
+        require_no_faults(
+            {
+                n: f"{split}, pair {n} must have at most {longest} tokens a side with "
+                f"the end, got {length}: cut it into shorter ones"
+                for n, length in lengths.items()
+                if length > longest
+            },
+            "pairs",
+        )
+        encoded[split] = [pair for pair in ids if any(pair)]
     return encoded
 
 

@@ -11,7 +11,7 @@ class Scores:
     """What a set of translations comes to.
 
     Args:
-        sentences: How many there are.
+        sentences: How many were compared.
         bleu: BLEU of the text as it is, capitals and all, in [0, 100].
         bleu_signature: How it was computed, in sacreBLEU's words.
         chrf: chrF of the same text, in [0, 100].
@@ -40,21 +40,23 @@ def score(translations: Sequence[str], references: Sequence[str]) -> Scores:
 
     Args:
         translations: Plain text, not cut into words.
-        references: As many, likewise.
+        references: As many, likewise. A pair without text does not count.
 
     Raises:
-        ValueError: If there are none, or their numbers differ.
+        ValueError: If there is none with text, or their numbers differ.
     """
-    if not translations or len(translations) != len(references):
+    counts = len(translations), len(references)
+    pairs = zip(translations, references, strict=False)
+    pairs = [pair for pair in pairs if any(map(str.strip, pair))]
+    if counts[0] != counts[1] or not pairs:
         raise ValueError(
-            "translations and references must be as many, at least 1, "
-            f"got {len(translations)} and {len(references)}"
+            "translations and references must be as many, at least 1 with text, "
+            f"got {counts[0]} and {counts[1]}"
         )
+    translations, references = zip(*pairs, strict=True)
     measured: list[float | str] = []
     for metric in (BLEU(), CHRF(), BLEU(lowercase=True)):
         result = metric.corpus_score(translations, [references])
         measured += [result.score, metric.get_signature().format()]
-    same = sum(
-        ours == theirs for ours, theirs in zip(translations, references, strict=True)
-    )
-    return Scores(len(translations), *measured, same / len(translations))
+    same = sum(ours == theirs for ours, theirs in pairs)
+    return Scores(len(pairs), *measured, same / len(pairs))

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_no_faults, require_positive
 from transformer_lib.data import Tokenizer, pad
 from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.decoding.beam import require_alpha
 from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
 from transformer_lib.files import read_file
 from transformer_lib.model import Transformer
@@ -55,13 +56,25 @@ class Translator:
         Raises:
             TypeError: If ``sentences`` is a single str.
             ValueError: If a sentence has more tokens than the model has positions;
-                nothing is translated then. If ``beam`` is below 1, or a beam's
-                ``alpha`` is out of range.
+                nothing is translated then. If ``beam`` is below 1, or ``alpha`` is out
+                of range.
         """
         if isinstance(sentences, str):
             raise TypeError("sentences must be a list of str, got a str")
         require_positive(beam=beam)
-        sources = [self._encode(*numbered) for numbered in enumerate(sentences, 1)]
+        require_alpha(alpha)
+        encode, end = self.tokenizer.encode, [self.tokenizer.eos_id]
+        sources = [encode(sentence) + end for sentence in sentences]
+        longest = self.model.config.max_len
+        require_no_faults(
+            {
+                n: f"sentence {n} must have at most {longest} tokens with its end, "
+                f"got {len(source)}: cut it into shorter ones"
+                for n, source in enumerate(sources, 1)
+                if len(source) > longest
+            },
+            "sentences",
+        )
         translations = [""] * len(sources)
         order = [i for i, source in enumerate(sources) if len(source) > 1]
         order.sort(key=lambda i: len(sources[i]), reverse=True)
@@ -103,16 +116,6 @@ class Translator:
                 f"SHA-256 must be {expected}, got {found}"
             )
         return cls(model, Tokenizer.load(tokenizer_path))
-
-    def _encode(self, number: int, sentence: str) -> list[int]:
-        """Make the token ids that the encoder reads, EOS included."""
-        ids = [*self.tokenizer.encode(sentence), self.tokenizer.eos_id]
-        if len(ids) > self.model.config.max_len:
-            raise ValueError(
-                f"sentence {number} must have at most {self.model.config.max_len} "
-                f"tokens with its end, got {len(ids)}: cut it into shorter ones"
-            )
-        return ids
 
     def _decode(
         self, sources: Sequence[Sequence[int]], beam: int, alpha: float
