@@ -20,6 +20,7 @@ from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import (
     Epoch,
     TrainingConfig,
+    TrainingRun,
     evaluate,
     load_tensors,
     save_model,
@@ -695,17 +696,32 @@ def test_a_state_that_says_nonsense_is_refused(tmp_path, change, error):
         ("exp_avg/", torch.zeros(2, 3), "must have shape"),
         ("exp_avg_sq/", torch.zeros(()), "must have shape"),
         ("recent 0/", torch.zeros(2, 3), "must have shape"),
+        ("exp_avg/", torch.int32, "must be one of .* got torch.int32"),
+        ("weights/", torch.bool, "must be one of .* got torch.bool"),
     ],
 )
-def test_a_state_with_something_of_another_shape_is_refused(
+def test_a_state_with_something_else_in_it_is_refused_before_any_change(
     tmp_path, part, becomes, error
 ):
-    run(tmp_path, replace(CONFIG, epochs=1))
+    config, model = replace(CONFIG, epochs=1), new_model()
+    run(tmp_path, config)
     tensors, about = load_tensors(tmp_path / STATE)
     name = next(name for name in tensors if name.startswith(part))
+    if isinstance(becomes, torch.dtype):
+        becomes = tensors[name].to(becomes)
     save_tensors(tmp_path / STATE, tensors | {name: becomes}, about)
+    before = [parameter.clone() for parameter in model.parameters()]
     with pytest.raises(ValueError, match=f"{STATE}.*{error}"):
-        run(tmp_path)
+        TrainingRun(model, config, tmp_path)
+    assert all(map(torch.equal, model.parameters(), before))
+
+
+def test_moments_of_another_width_go_on_in_that_of_the_weights(tmp_path):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    tensors, about = load_tensors(tmp_path / STATE)
+    halves = {k: t.half() for k, t in tensors.items() if k.startswith("exp_avg/")}
+    save_tensors(tmp_path / STATE, tensors | halves, about)
+    assert len(run(tmp_path, replace(CONFIG, epochs=2))[1]) == 2
 
 
 def test_a_state_with_a_byte_altered_anywhere_is_refused_and_left_alone(tmp_path):

@@ -20,10 +20,14 @@ class Swapped:
         changes: An object, the name of one of its plain attributes or methods, and the
             new value, for each attribute. Parameters, buffers and submodules are not
             plain attributes.
+
+    Raises:
+        ValueError: If an attribute is not plain, or is named twice.
     """
 
     def __init__(self, changes: Iterable[tuple[Any, str, Any]]) -> None:
         self._changes = list(changes)
+        _require_plain(self._changes)
         with ExitStack() as undo:
             for target, name, value in self._changes:
                 undo.callback(_put, target, name, vars(target).get(name, ABSENT))
@@ -51,8 +55,30 @@ class Swapped:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.restore()
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        try:
+            self.restore()
+        except ValueError as another:
+            if error is None:
+                raise
+            error.add_note(str(another))  # the first is the one to mend
+
+
+def _require_plain(changes: Iterable[tuple[Any, str, Any]]) -> None:
+    """Refuse what could not be put back."""
+    seen = set()
+    for target, name, _ in changes:
+        for kind in ("_parameters", "_buffers", "_modules"):
+            if name in vars(target).get(kind, {}):
+                raise ValueError(
+                    f"{name} of a {type(target).__name__} must be a plain attribute, "
+                    f"got one of {kind}"
+                )
+        if (id(target), name) in seen:
+            raise ValueError(
+                f"{name} of a {type(target).__name__} must be replaced once, got twice"
+            )
+        seen.add((id(target), name))
 
 
 def described(value: object) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_positive, require_whole
 from transformer_lib.model import Transformer, padding_mask
 
 
@@ -125,6 +125,7 @@ def length_limits(model: Transformer, src: Tensor, max_len: int | None) -> list[
     if max_len is None:
         lengths = (src != config.pad_id).sum(dim=1).tolist()
         return [min(length + 50, config.max_len) for length in lengths]
+    require_whole(max_len=max_len)
     require_positive(max_len=max_len)
     if max_len > config.max_len:
         raise ValueError(

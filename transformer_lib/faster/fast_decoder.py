@@ -111,6 +111,11 @@ class FastDecoder(nn.Module):
             raise ValueError(
                 "memory must be the one that the cache was filled from, got another"
             )
+        elif len(tgt) != len(cache.past):
+            raise ValueError(
+                "tgt must have as many rows as the cache, "
+                f"got {len(tgt)} and {len(cache.past)}"
+            )
         x = cache.step(x[:, 0])
         if model.decoder.norm is not None:
             x = model.decoder.norm(x)  # (B, d_model)

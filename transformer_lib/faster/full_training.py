@@ -150,13 +150,15 @@ def full_step(
 
     Raises:
         ConnectionError: If another process has ended, or does not answer.
-        ValueError: If a gradient is infinite or not a number, and the scaler's factor
-            is 1. The weights then stay as they were.
+        ValueError: If the batches have no target tokens, or a gradient is infinite or
+            not a number, and the scaler's factor is 1. The weights then stay as they
+            were.
     """
     model.train()
     optimizer.zero_grad()
     pad_id = model.config.pad_id
     tokens = sum(int((batch.tgt[:, 1:] != pad_id).sum()) for batch in parts)
+    checks.require_positive(**{"target tokens of the batches": tokens})
     total = 0.0
     for batch in parts:
         loss, penalty = full_loss(model, distributed.shard(batch), config)

@@ -1,6 +1,7 @@
 """Keys and values kept while decoding, so that no position is projected twice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -49,11 +50,16 @@ class SelfAttentionCache(KeysAndValues):
 
         Raises:
             ValueError: If ``key`` has not exactly one position (the memory belongs in a
-                ``CrossAttentionCache``).
+                ``CrossAttentionCache``), or another number of sentences than before.
         """
         if key.size(1) != 1:
             raise ValueError(
                 f"key must be one new position with a cache, got {key.size(1)}"
+            )
+        if self.k is not None and len(key) != len(self.k):
+            raise ValueError(
+                "key must have as many sentences as the cache, "
+                f"got {len(key)} and {len(self.k)}"
             )
         k, v = project(key, value)
         if self.k is None:
@@ -118,6 +124,18 @@ class DecoderCache:
     def length(self) -> int:
         """The number of target positions kept, which is the next token's position."""
         return self.layers[0][0].length
+
+    @contextmanager
+    def unchanged_by_errors(self) -> Iterator[None]:
+        """Leave the cache as it was if the block raises."""
+        parts = [vars(part) for layer in self.layers for part in layer]
+        before = [dict(part) for part in parts]
+        try:
+            yield
+        except BaseException:
+            for part, was in zip(parts, before, strict=True):
+                part.update(was)
+            raise
 
     def select(self, rows: Tensor, *, same_memory: bool = False) -> None:
         """Keep only these rows of the batch, in this order; a row may come twice.

@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
-from transformer_lib.checks import require_not_negative, require_positive
+from transformer_lib.checks import (
+    require_field_types,
+    require_finite,
+    require_not_negative,
+    require_positive,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +43,9 @@ class TransformerConfig:
         tie_output: Also use the target's table as the output projection.
 
     Raises:
-        ValueError: If ``num_layers`` is not positive, ``norm_eps`` is negative, or
-            ``share_embeddings`` is asked of different vocabularies. The parts check the
-            rest.
+        ValueError: If a value is not of its type, ``num_layers`` is not positive,
+            ``norm_eps`` is negative or infinite, or ``share_embeddings`` is asked of
+            different vocabularies. The parts check the rest.
     """
 
     src_vocab_size: int
@@ -64,8 +69,10 @@ class TransformerConfig:
     tie_output: bool = False
 
     def __post_init__(self) -> None:
+        require_field_types(self)
         require_positive(num_layers=self.num_layers)
         require_not_negative(norm_eps=self.norm_eps)
+        require_finite(norm_eps=self.norm_eps)
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
             raise ValueError(
                 "src_vocab_size and tgt_vocab_size must be equal to share embeddings, "

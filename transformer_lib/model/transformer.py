@@ -1,7 +1,10 @@
 """The whole Transformer: from token ids to a score for every possible next token."""
 
+from contextlib import nullcontext
+
 from torch import Tensor, nn
 
+from transformer_lib.checks import require_tokens
 from transformer_lib.model.attention import MultiHeadAttention
 from transformer_lib.model.cache import DecoderCache
 from transformer_lib.model.config import TransformerConfig
@@ -161,9 +164,11 @@ class Transformer(TransformerParts):
 
         Raises:
             TypeError: If token ids are not integers.
-            ValueError: If a sequence is empty or longer than ``max_len``.
+            ValueError: If a sequence is empty or longer than ``max_len``, or the two
+                batches differ in size.
             IndexError: If a token id is outside the vocabulary.
         """
+        require_tokens(src=src, tgt=tgt)
         memory_mask = padding_mask(src, self.config.pad_id)  # (B, 1, 1, S)
         return self.decode(tgt, self.encode(src), memory_mask)  # (B, T, tgt_vocab_size)
 
@@ -203,12 +208,14 @@ class Transformer(TransformerParts):
 
         Raises:
             ValueError: If ``tgt`` has more than one token with a ``cache``, or the
-                cache was filled from another memory; otherwise as ``forward``.
+                cache was filled from another memory; otherwise as ``forward``. The
+                cache then stays as it was.
         """
         start = 0 if cache is None else cache.length
         x = self.tgt_positions(self.tgt_embedding(tgt), start)  # (B, T, d_model)
         mask = self.target_mask(tgt) if cache is None else None
-        x = self.decoder(self.dropout(x), memory, mask, memory_mask, cache)
+        with nullcontext() if cache is None else cache.unchanged_by_errors():
+            x = self.decoder(self.dropout(x), memory, mask, memory_mask, cache)
         return self.output(x)  # (B, T, tgt_vocab_size)
 
     def target_mask(self, tgt: Tensor) -> Tensor:

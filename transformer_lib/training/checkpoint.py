@@ -12,10 +12,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from transformer_lib.checks import require_finite
 from transformer_lib.files import read_file, whole_file
 from transformer_lib.model import Transformer, TransformerConfig
 
 MOST_IN_TABLES = 2**26  # numbers that are computed and not read, such as sines
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 HEADER = "__metadata__"  # safetensors' own name for what a file says
 # What reading anything but a checkpoint may raise, besides ValueError.
 UNREADABLE = (TypeError, LookupError, AttributeError, RuntimeError, OverflowError)
@@ -143,7 +145,7 @@ def load_model(
         FileNotFoundError: If there is no such file.
         OSError: If it cannot be read.
         ValueError: If the file is damaged, its configuration is missing or unknown, or
-            its weights are of another configuration.
+            its weights are of another configuration, infinite or nan.
     """
     weights, about = load_tensors(path)
     try:
@@ -169,8 +171,7 @@ def load_weights(
         source: Where the tensors come from, for the error.
 
     Raises:
-        ValueError: If a name is missing or unknown, a shape differs, or a tensor is
-            complex.
+        ValueError: As ``require_fit``.
     """
     parameters = dict(model.named_parameters())
     require_fit(parameters, weights, source=source)
@@ -231,7 +232,7 @@ def require_fit(
     source: str | Path,
     to: str = "the model",
 ) -> None:
-    """Refuse tensors that do not have the same names and shapes as the parameters.
+    """Refuse tensors that cannot take the place of the parameters.
 
     Args:
         parameters: Of a model, by name.
@@ -240,8 +241,8 @@ def require_fit(
         to: What they must fit, for the error.
 
     Raises:
-        ValueError: If a name is missing or unknown, a shape differs, or a tensor is
-            complex.
+        ValueError: If a name is missing or unknown, a shape differs, or a tensor's
+            numbers are of another kind than those of ``FLOATS``, infinite or nan.
     """
     missing, unknown = parameters.keys() - tensors, tensors.keys() - parameters
     if missing or unknown:
@@ -255,11 +256,13 @@ def require_fit(
                 f"{source} does not fit {to}: {name} must have shape "
                 f"{tuple(parameter.shape)}, got {tuple(tensors[name].shape)}"
             )
-        if tensors[name].is_complex():
+        if tensors[name].dtype not in FLOATS:
+            known = ", ".join(map(str, FLOATS))
             raise ValueError(
-                f"{source} does not fit {to}: {name} must be real, "
+                f"{source} does not fit {to}: {name} must be one of {known}, "
                 f"got {tensors[name].dtype}"
             )
+        require_finite(**{f"{source}, {name}": tensors[name]})
 
 
 def average_weights(

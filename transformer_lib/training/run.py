@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from transformer_lib.checks import (
+    require_field_types,
+    require_finite,
     require_not_negative,
     require_positive,
     require_probability,
@@ -45,7 +47,7 @@ class TrainingConfig:
         seed: Seeds torch's random numbers, which dropout draws.
 
     Raises:
-        ValueError: If a choice is out of its range.
+        ValueError: If a choice is not of its type or out of its range.
     """
 
     epochs: int = 10
@@ -59,6 +61,7 @@ class TrainingConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        require_field_types(self)
         require_positive(
             epochs=self.epochs,
             warmup_steps=self.warmup_steps,
@@ -69,6 +72,7 @@ class TrainingConfig:
         for name in ("factor", "max_norm"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        require_finite(factor=self.factor)
         if self.patience is not None:
             require_positive(patience=self.patience)
 
@@ -228,9 +232,10 @@ class TrainingRun:
         for values in [parts[moment] for moment in ADAM] + self.recent:
             require_fit(self.trained, values, source=source)
         for name, parameter in self.trained.items():
-            means = {moment: parts[moment][name] for moment in ADAM}
+            means = {moment: parts[moment][name].to(parameter.dtype) for moment in ADAM}
             step = torch.tensor(updates)
             self.optimizer.state[parameter] = {"step": step, **means}
+        torch.Generator().set_state(tensors["random"])  # refuse it before any change
         load_weights(self.model, parts["weights"], source=path)
         torch.set_rng_state(tensors["random"])
 

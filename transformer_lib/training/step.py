@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from transformer_lib.checks import require_finite
+from transformer_lib.checks import require_finite, require_positive
 from transformer_lib.data import Batch
 from transformer_lib.model import Transformer
 from transformer_lib.training.loss import label_smoothed_loss
@@ -31,8 +31,8 @@ def train_step(
         these tokens.
 
     Raises:
-        ValueError: If a gradient is infinite or not a number. The weights then stay as
-            they were.
+        ValueError: If the batch has no target tokens, or a gradient is infinite or not
+            a number. The weights then stay as they were.
 
     Source: Vaswani et al. (2017), sections 5.3 and 5.4.
     """
@@ -41,6 +41,7 @@ def train_step(
     batch = batch.to(model.output.weight.device)
     targets = batch.tgt[:, 1:]  # (B, T)
     tokens = int((targets != pad_id).sum())
+    require_positive(**{"target tokens of the batch": tokens})
     logits = model(batch.src, batch.tgt[:, :-1])  # (B, T, V)
     loss = label_smoothed_loss(logits, targets, pad_id, config.smoothing)
     optimizer.zero_grad()

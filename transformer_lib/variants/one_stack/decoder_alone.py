@@ -1,6 +1,7 @@
 """A decoder alone continues the text that it is given, as GPT does."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -153,7 +154,8 @@ class DecoderAlone(ModernParts):
         start = 0 if cache is None else cache.length
         x = self.tgt_positions(self.tgt_embedding(tgt), start)  # (B, T, d_model)
         mask = self.target_mask(tgt) if cache is None else None
-        return self.output(self.decoder(self.dropout(x), mask, cache))
+        with nullcontext() if cache is None else cache.unchanged_by_errors():
+            return self.output(self.decoder(self.dropout(x), mask, cache))
 
     def new_cache(self) -> DecoderCache:
         """Make the empty cache that a new batch of texts needs."""
