@@ -60,10 +60,15 @@ class Chapters(AsyncLargeFileManager):
 
     def built(self, name: str) -> dict[str, nbformat.NotebookNode]:
         """Read the cells of a notebook of the build that have outputs, by their ids."""
-        file = Path(self.executed, name)
-        if not self.executed or not file.is_file():
+        folder = Path(self.executed).resolve()
+        file = Path(folder, name).resolve()
+        inside = self.executed and file.is_relative_to(folder)
+        if not inside or not file.is_file():
             return {}
-        cells = nbformat.read(file, as_version=4).cells
+        try:
+            cells = nbformat.read(file, as_version=4).cells
+        except ValueError:  # a build has written only half of it so far
+            return {}
         return {cell.id: cell for cell in cells if cell.get("outputs")}
 
 

@@ -62,6 +62,7 @@ class Job:
             self.notebook,
             timeout=CELL_TIMEOUT,
             record_timing=False,
+            coalesce_streams=True,  # MyST-NB's nb_merge_streams adds line breaks
             extra_arguments=["--log-level=ERROR"],  # no notes about TCP
             resources={"metadata": {"path": str(self.path.parent)}},
             on_cell_start=self._note,

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import ClassVar
 
+import nbformat
 import pytest
 from book_files import ROOT
 from bs4 import BeautifulSoup
@@ -283,6 +284,22 @@ def test_a_notebook_that_measures_time_has_nothing_beside_it(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "executing z; 0 more; about 0.0 min left"
     assert len(lines) <= len(jobs)  # fewer if two end at once
+
+
+def test_pieces_of_what_is_printed_are_joined_without_adding_anything(book):
+    pieces = "block 1 ", "reads\n\n", "block", " 2\n"
+    book.chapter(
+        "first",
+        "import time\n"
+        f"for piece in {pieces}:\n"
+        "    print(piece, end='', flush=True)\n"
+        "    time.sleep(0.3)  # so that each arrives alone",
+    )
+    path = book.root / "book/first.ipynb"
+    job = execute.Job(path, nbformat.read(path, 4), 1.0)
+    job.run()
+    (output,) = job.notebook.cells[-1].outputs
+    assert output.text == "".join(pieces)
 
 
 def test_what_reads_the_clock_of_a_processor_runs_alone(book):

@@ -116,6 +116,17 @@ def test_a_build_while_a_chapter_is_open_leaves_nothing_in_the_file(lab):
     assert outputs(lab.open())["draw"] == show("drawn anew")
 
 
+def test_a_notebook_that_a_build_has_half_written_can_be_read_and_saved(lab):
+    content = lab.open()
+    made = Path(lab.manager.executed, "a.ipynb")
+    made.write_bytes(made.read_bytes()[:99])
+    assert not any(outputs(lab.open()).values())
+    lab.save(content)
+    assert lab.stored() == {}
+    assert lab.manager.built("../book/a.ipynb") == {}
+    assert lab.manager.built(str(lab.book / "a.ipynb")) == {}
+
+
 def test_outputs_that_the_build_did_not_make_are_kept(lab):
     content = lab.open()
     content["cells"][1]["outputs"] = show("draw", "<p>mine</p>")

@@ -13,4 +13,5 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"{error}. Put this folder into the book's and use its Python: README.md.")
 
+sys.stdout.reconfigure(errors="replace")  # a report has marks that cp1252 lacks
 sys.exit(main(HERE, sys.argv[1:]))

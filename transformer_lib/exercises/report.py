@@ -1,5 +1,6 @@
 """What a check found, as HTML for a notebook and as text for a terminal."""
 
+import sys
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -166,7 +167,10 @@ class Report:
         if self.printed:
             parts.append(f"It printed:\n{self.printed.rstrip()}")
         parts += [f"Hint {i}: {hint}" for i, hint in enumerate(self.hints, 1)]
-        return "\n".join(filter(None, parts))
+        # Not every terminal and file can hold the marks.
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        text = "\n".join(filter(None, parts))
+        return text.encode(encoding, "replace").decode(encoding)
 
     def _repr_html_(self) -> str:
         result = {True: "right", False: "wrong", None: "waiting"}[self.passed]
