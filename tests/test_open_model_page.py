@@ -456,6 +456,7 @@ def test_the_page_says_which_words_are_new_and_what_it_writes(opened):
         "\U0001f1e9\U0001f1ea\U0001f469\u200d\U0001f692",
         "\u0645\u0631\u062d\u0628\u0627 \u202e\u05e9\u05dc\u05d5\u05dd",
         "\u0000\u0001\ufeff${1}",
+        "奷A輩Ǆ俹Ȓ🏨a>💶ǘ🌮👎ő🍕Þ📺Ť蟨òŜ",
     ],
 )
 def test_strange_text_is_shown_as_text_and_does_no_harm(opened, tab, text):
@@ -467,7 +468,30 @@ def test_strange_text_is_shown_as_text_and_does_no_harm(opened, tab, text):
     expect(control.locator(".o-source")).not_to_contain_text("cat")
     expect(control.locator(".o-status")).to_contain_text("It writes: ")
     assert control.locator("img").count() == 0
-    assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
+    expect(control.locator(".o-new")).not_to_contain_text("\ufffd")
+    for width in (1400, 390):
+        tab.set_viewport_size({"width": width, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.set_viewport_size({"width": 1400, "height": 900})
+
+
+@pytest.mark.parametrize(
+    ("worker", "says"),
+    [
+        ("class { postMessage() {} }", "There is no answer yet. Reload the page"),
+        ("undefined", "This browser does not let the page compute"),
+    ],
+)
+def test_a_browser_that_does_not_compute_is_told_so(tab, page, worker, says):
+    soon = "(f, after) => later(f, after === 30000 ? 0 : after)"  # not after 30 seconds
+    tab.add_init_script(f"{{ const later = setTimeout; window.setTimeout = {soon}; }}")
+    tab.add_init_script(f"window.Worker = {worker};")
+    tab.goto(f"{page}#node=memory")
+    control = tab.locator(".control")
+    line = control.get_by_label("English", exact=True)
+    line.fill(OTHER)
+    line.press("Enter")
+    expect(control.locator(".o-status")).to_contain_text(says)
 
 
 # -- What if? --------------------------------------------------------------------------

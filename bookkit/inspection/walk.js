@@ -78,8 +78,9 @@ if (!window.walkListens) {
     return words.concat(cell.querySelector("b + *") ? [] : "made").join(", ");
   }
 
-  /* Lines of a call have no notes of their own: those of its listing are on this page,
-     or the build has said where. */
+  /* The note of a line, which begins with its lines if there are several. Lines of a call
+     have no notes of their own: those of its listing are on this page, or the build has
+     said where. */
   function whyOf(row) {
     const note = (line) => line?.closest(".w-group").querySelector(":scope > .w-note");
     const { name, home, chapter } = partOf(row).dataset;
@@ -88,7 +89,13 @@ if (!window.walkListens) {
       (part) => part.dataset.walk === name);
     const lines = listing?.querySelectorAll(".w-part:not(.w-frame) .w-row, :scope > .w-group .w-row");
     const found = note(row) ?? note([...lines ?? []].find((line) => numberOf(line) === number));
-    if (found || !home) return [...found?.cloneNode(true).childNodes ?? []];
+    if (found) {
+      const numbers = [...found.parentElement.querySelectorAll(".w-row")].map(numberOf);
+      const lines = document.createElement("b");
+      lines.textContent = `Lines ${numbers[0]} ${numbers[2] ? "to" : "and"} ${numbers.at(-1)}. `;
+      return [...numbers[1] ? [lines] : [], ...found.cloneNode(true).childNodes];
+    }
+    if (!home) return [];
     const link = document.createElement("a");
     link.href = `${home}&line=${number}`;
     link.textContent = `The notes on this function: ${chapter}`;

@@ -1,5 +1,7 @@
 /* The model, in a thread of its own. The newest question is the one that is answered. */
-const ALONE = "This page may not compute beside itself: no Worker.";
+const ALONE = "This browser does not let the page compute: it has no web worker. "
+  + "Try another browser.";
+const PATIENCE = 30000; /* milliseconds for an answer */
 
 class Engine {
   constructor(data) {
@@ -22,8 +24,11 @@ class Engine {
 
   ask(question, onToken = () => {}) {
     const run = ++this.number;
-    return new Promise((answered, failed) => {
+    let waiting;
+    const answer = new Promise((answered, failed) => {
       this.refuse = (why) => failed(new Error(why));
+      waiting = setTimeout(() => this.refuse(
+        "There is no answer yet. Reload the page, or try another browser."), PATIENCE);
       if (!this.worker || this.isBroken) {
         this.refuse(ALONE);
         return;
@@ -39,5 +44,6 @@ class Engine {
       };
       this.worker.postMessage({ run, ...question });
     });
+    return answer.finally(() => clearTimeout(waiting));
   }
 }

@@ -473,7 +473,7 @@ function show(root, data, kit, otherModel, changeModel) {
   });
   /* Words that the small model knows have one token. */
   function newWords() {
-    const words = tokenizer.pieces(run.src.slice(0, -1)).join("").split("▁").slice(1);
+    const words = tokenizer.decode(run.src.slice(0, -1)).split(" ");
     return tour.length ? words.map((text) => text.replace(/[,.]+$/, ""))
       .filter((text) => tokenizer.encode(text).length > 1) : [];
   }
