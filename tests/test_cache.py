@@ -211,15 +211,6 @@ def test_a_cross_attention_cache_in_self_attention_is_refused(attention, x):
         attention(new, new, new, cache=cache)
 
 
-def test_the_cache_of_one_batch_is_refused_by_the_next(src, tgt):
-    model = Transformer(CONFIG).eval()
-    mask = padding_mask(src, PAD)
-    cache = DecoderCache(CONFIG.num_layers)
-    model.decode(tgt[:, :1], model.encode(src), mask, cache)
-    with pytest.raises(ValueError, match="key must be the memory that the cache was"):
-        model.decode(tgt[:, :1], model.encode(src), mask, cache)
-
-
 def test_a_cache_of_another_depth_is_refused(src, tgt):
     model = Transformer(CONFIG).eval()
     cache = DecoderCache(CONFIG.num_layers + 1)

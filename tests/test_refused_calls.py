@@ -1,7 +1,6 @@
 """What a refused call leaves behind: nothing."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,48 +11,38 @@ from transformer_lib.data import Batch
 from transformer_lib.faster import FastDecoder, FullConfig, LossScaler, full_step
 from transformer_lib.model import Transformer, TransformerConfig, padding_mask
 from transformer_lib.swapped import Swapped
-from transformer_lib.training import (
-    TrainingConfig,
-    load_weights,
-    train_step,
-)
+from transformer_lib.training import TrainingConfig, load_weights, train_step
 from transformer_lib.variants import DecoderAlone, ModernConfig
 
-CONFIG = TransformerConfig.base(11, d_model=6, num_heads=2, d_ff=5, num_layers=2)
-SRC = torch.tensor([[3, 4, 5], [6, 7, 0]])
-TOKEN = torch.tensor([[1], [1]])
+SIZES = {"d_model": 6, "num_heads": 2, "d_ff": 5, "num_layers": 2}
+WRITER = ModernConfig(src_vocab_size=None, tgt_vocab_size=11, **SIZES)
+SRC, TOKEN = torch.tensor([[3, 4, 5], [6, 7, 0]]), torch.tensor([[1], [1]])
 MASK = padding_mask(SRC, 0)
-WRITER = ModernConfig(
-    src_vocab_size=None, tgt_vocab_size=11, d_model=6, num_heads=2, d_ff=5, num_layers=2
-)
 PADDING = Batch(SRC, torch.tensor([[1, 0, 0], [1, 0, 0]]))
 UNLIKE = Batch(SRC, torch.tensor([[1, 3, 4]]))
 
 
-class Scene(SimpleNamespace):
+class Scene:
     """A model that has been trained for a step, and caches that hold a token."""
 
     def __init__(self):
         torch.manual_seed(0)
-        model, writer = Transformer(CONFIG), DecoderAlone(WRITER).eval()
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        train_step(model, optimizer, Batch(SRC, SRC), 0.01, TrainingConfig())
-        model.eval()
-        fast, memory = FastDecoder(model), model.encode(SRC).detach()
-        cache, quick, alone = model.new_cache(), fast.new_cache(), writer.new_cache()
-        model.decode(TOKEN, memory, MASK, cache)
-        fast.decode(TOKEN, memory, MASK, quick)
-        writer.decode(TOKEN, alone)
-        super().__init__(**{k: v for k, v in locals().items() if k != "self"})
-        self.new = model.new_cache()
-        self.weights = dict(model.named_parameters())
+        self.model = Transformer(TransformerConfig.base(11, **SIZES))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.update(Batch(SRC, SRC))
+        self.model.eval()
+        self.fast, self.writer = FastDecoder(self.model), DecoderAlone(WRITER).eval()
+        self.memory = self.model.encode(SRC)
+        self.empty, self.cache = self.model.new_cache(), self.model.new_cache()
+        self.quick, self.own = self.fast.new_cache(), self.writer.new_cache()
+        self.step(self.memory)
+        self.quick_step(self.memory)
+        self.writer.decode(TOKEN, self.own)
 
-    def step(self, memory=None, mask=MASK, token=TOKEN, cache=None):
-        memory = self.memory if memory is None else memory
+    def step(self, memory, mask=MASK, token=TOKEN, cache=None):
         self.model.decode(token, memory, mask, cache or self.cache)
 
-    def quick_step(self, memory=None, token=TOKEN):
-        memory = self.memory if memory is None else memory
+    def quick_step(self, memory, token=TOKEN):
         self.fast.decode(token, memory, MASK, self.quick)
 
     def interrupted(self):
@@ -61,70 +50,66 @@ class Scene(SimpleNamespace):
             raise KeyboardInterrupt
 
         self.model.decoder.layers[1].feed_forward.register_forward_hook(stop)
-        self.step()
+        self.step(self.memory)
 
-    def load(self, **changed):
-        load_weights(self.model, {**self.weights, **changed}, source="the file")
+    def load(self, value):
+        changed = {"src_embedding.table.weight": torch.full((11, 6), value)}
+        weights = dict(self.model.named_parameters()) | changed
+        load_weights(self.model, weights, source="the file")
 
     def update(self, batch):
         train_step(self.model, self.optimizer, batch, 0.01, TrainingConfig())
 
     def full_update(self, batch):
-        parts, scaler = [batch], LossScaler(1, interval=0)
-        full_step(self.model, self.optimizer, parts, 0.01, FullConfig(), scaler)
+        scaler = LossScaler(1, interval=0)
+        full_step(self.model, self.optimizer, [batch], 0.01, FullConfig(), scaler)
 
     def state(self):
         """Copy every tensor that the next call reads."""
-        caches = [
-            [(part.k, part.v) for layer in cache.layers for part in layer]
-            for cache in (self.cache, self.alone, self.new)
-        ]
-        quick = [self.quick.length, self.quick.past]
-        known = self.model.state_dict(), self.optimizer.state_dict(), caches, quick
+        caches = self.cache, self.own, self.empty
+        parts = [(kept.k, kept.v) for c in caches for both in c.layers for kept in both]
+        known = self.model.state_dict(), self.optimizer.state_dict(), parts
+        known += self.quick.length, self.quick.past
         return tree_map_only(torch.Tensor, lambda x: x.detach().clone(), known)
 
 
-def bad(value):
-    return {"src_embedding.table.weight": torch.full((11, 6), value)}
-
-
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("error", "message", "call"),
     [
-        (lambda s: s.step(s.memory + 0), ValueError, "the memory that the cache was"),
-        (lambda s: s.step(mask=MASK.float()), TypeError, "mask must be boolean"),
-        (lambda s: s.step(mask=MASK[..., 1:]), ValueError, "must broadcast to"),
-        (lambda s: s.step(mask=MASK[..., 1:], cache=s.new), ValueError, "broadcast to"),
-        (lambda s: s.step(token=TOKEN[:1]), ValueError, "as many sentences .* 1 and 2"),
-        (lambda s: s.step(token=SRC), ValueError, "must be one new position"),
-        (lambda s: s.interrupted(), KeyboardInterrupt, ""),
-        (lambda s: s.writer.decode(TOKEN[:1], s.alone), ValueError, "got 1 and 2"),
-        (lambda s: s.quick_step(s.memory + 0), ValueError, "memory must be the one"),
-        (lambda s: s.quick_step(token=TOKEN[:1]), ValueError, "rows as .* 1 and 2"),
-        (lambda s: s.update(PADDING), ValueError, "target tokens of the batch must"),
-        (lambda s: s.full_update(PADDING), ValueError, "target tokens of the batches"),
-        (lambda s: s.update(UNLIKE), ValueError, "src and tgt .* got 2 and 1"),
+        (ValueError, "the memory that the cache", lambda s: s.step(s.memory + 0)),
+        (TypeError, "mask must be bool", lambda s: s.step(s.memory, MASK.float())),
+        (ValueError, "must broadcast", lambda s: s.step(s.memory, MASK[..., 1:])),
         (
-            lambda s: s.load(**bad(torch.nan)),
             ValueError,
-            "table.weight must be finite",
+            "broad",
+            lambda s: s.step(s.memory, MASK[..., 1:], TOKEN, s.empty),
         ),
-        (lambda s: s.load(**bad(1)), ValueError, "table.weight .* torch.int64"),
-        (lambda s: s.load(**bad(True)), ValueError, "table.weight .* torch.bool"),
+        (ValueError, "got 1 and 2", lambda s: s.step(s.memory, MASK, TOKEN[:1])),
+        (ValueError, "one new position", lambda s: s.step(s.memory, MASK, SRC)),
+        (KeyboardInterrupt, "", Scene.interrupted),
+        (ValueError, "got 1 and 2", lambda s: s.writer.decode(TOKEN[:1], s.own)),
+        (ValueError, "memory must be the one", lambda s: s.quick_step(s.memory + 0)),
+        (ValueError, "got 1 and 2", lambda s: s.quick_step(s.memory, TOKEN[:1])),
+        (ValueError, "tokens of the batch must", lambda s: s.update(PADDING)),
+        (ValueError, "tokens of the batches must", lambda s: s.full_update(PADDING)),
+        (ValueError, "src and tgt .* got 2 and 1", lambda s: s.update(UNLIKE)),
+        (ValueError, "table.weight must be finite", lambda s: s.load(torch.nan)),
+        (ValueError, "table.weight .* torch.int64", lambda s: s.load(1)),
+        (ValueError, "table.weight .* torch.bool", lambda s: s.load(True)),
         (
-            lambda s: Swapped([(s.model.output, "weight", nn.Parameter(SRC * 1.0))]),
             ValueError,
             "weight of a Linear must be a plain attribute",
+            lambda s: Swapped([(s.model.output, "weight", nn.Parameter(SRC * 1.0))]),
         ),
         (
-            lambda s: Swapped([(s.model, "target_mask", len)] * 2),
             ValueError,
             "target_mask of a Transformer must be replaced once, got twice",
+            lambda s: Swapped([(s.model, "target_mask", len)] * 2),
         ),
-        (lambda s: s.model([[3]], TOKEN), TypeError, "src must be a tensor .* a list"),
+        (TypeError, "src must be a tensor .* a list", lambda s: s.model([[3]], TOKEN)),
     ],
 )
-def test_a_refused_call_changes_nothing(call, error, message):
+def test_a_refused_call_changes_nothing(error, message, call):
     scene = Scene()
     before = scene.state()
     with pytest.raises(error) as caught:

@@ -4,8 +4,6 @@ import bz2
 import gzip
 import io
 import lzma
-import tarfile
-import zipfile
 
 import pytest
 
@@ -15,37 +13,16 @@ from transformer_lib.translation.text_files import lines_of, read_lines
 
 TEXT = "Ein Löwe.\nZwei Kühe.\n"
 LINES = ["Ein Löwe.", "Zwei Kühe."]
-XML = "<?xml version='1.0'?>\n<tmx version='1.4'>\n"
+XML = b"<?xml version='1.0'?>\n<tmx version='1.4'>\n"
+TAR = b"text.de".ljust(257, b"\0") + b"ustar\x00"
 
 
-def packed(kind):
-    """Put the text into an archive."""
-    file = io.BytesIO()
-    if kind == "zip":
-        with zipfile.ZipFile(file, "w") as archive:
-            archive.writestr("text.de", TEXT)
-    else:
-        with tarfile.open(fileobj=file, mode="w") as archive:
-            member = tarfile.TarInfo("text.de")
-            member.size = len(TEXT.encode())
-            archive.addfile(member, io.BytesIO(TEXT.encode()))
-    return file.getvalue()
-
-
-READ = {
-    "Unix": TEXT.encode(),
-    "Windows": TEXT.replace("\n", "\r\n").encode(),
-    "an old Mac": TEXT.replace("\n", "\r").encode(),
-    "converted twice": TEXT.replace("\n", "\r\r\n").encode(),
-    "no end": TEXT.removesuffix("\n").encode(),
-    "old Mac, no end": TEXT.removesuffix("\n").replace("\n", "\r").encode(),
-    "byte-order marks, joined": TEXT.replace("Ein", "\ufeffEin").encode(),
-    "and one at the second": TEXT.replace("Zwei", "\ufeffZwei").encode(),
-}
-
-
-@pytest.mark.parametrize("content", READ.values(), ids=READ)
-def test_the_same_lines_are_read_whatever_ends_them(tmp_path, content):
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\r\r\n"])
+@pytest.mark.parametrize("marked", ["Ein", "Zwei"])  # by a byte-order mark
+@pytest.mark.parametrize("last", ["", "\n"])
+def test_the_same_lines_are_read_whatever_ends_them(tmp_path, end, marked, last):
+    text = (TEXT.removesuffix("\n") + last).replace(marked, f"\ufeff{marked}")
+    content = text.replace("\n", end).encode()
     (tmp_path / "text").write_bytes(content)
     assert read_lines(tmp_path / "text") == LINES
     assert list(lines_of(io.BytesIO(content), "text")) == LINES
@@ -84,15 +61,15 @@ def test_what_looks_odd_is_read_as_it_is(content, lines):
         (gzip.compress(TEXT.encode()), "gzip: gzip -dc FILE"),
         (bz2.compress(TEXT.encode()), "bzip2: bzip2 -dc"),
         (lzma.compress(TEXT.encode()), "xz: xz -dc"),
-        (packed("zip"), "a zip archive"),
-        (packed("tar"), "a tar archive: tar -xf"),
+        (b"PK\3\4\x14\0", "a zip archive"),
+        (TAR, "a tar archive: tar -xf"),
         (b"PAR1\x15\x04", "Parquet"),
         (b"%PDF-1.7\n", "PDF"),
         (b"A cat.\tEine Katze.\tCC-BY 2.0\n", "columns between tabs: cut -f1"),
         (b"\xef\xbb\xbf1\tA cat.\n", "columns between tabs"),
         (b"A cat.\tEine Katze.\rA dog.\tEin Hund.\r", "columns between tabs"),
         (b"A cat. ||| Eine Katze.\n", r"columns between \|\|\|: sed"),
-        (XML.encode(), "XML or SGML: sed -n 's:"),
+        (XML, "XML or SGML: sed -n 's:"),
         (b'<refset setid="newstest2014">\n', "XML or SGML"),
         (b"<!DOCTYPE html>\n<title>404", "a web page: download"),
         (b'{"translation": {"en": "A"}}\n', "JSON lines: jq"),
@@ -114,9 +91,7 @@ def test_what_is_not_lines_of_text_is_named_with_what_converts_it(
     [
         ("a\n", "A\nB\n", "the same number of lines, got 1 and 2"),
         ("a\n\nb\n", "A\nB\n\n", "line 2 must .*, got '' and 'B'; delete .* '2d;3d'"),
-        ("a\n \n", "A\nB\n", "line 2 must have text in both"),
-        ("a\n\t\n", "A\nB\n", "line 2 must have text in both"),
-        ("a\n\u00a0\n", "A\nB\n", "line 2 must have text in both"),
+        ("a\n \t\u00a0\n", "A\nB\n", "line 2 must have text in both"),
         ("a\n" * 30, "\n" * 29 + "A\n", r"\(29 bad lines: 1, .* 20, \.\.\.\)"),
         ("", "", "xx must hold at least 1 sentence, got 0"),
         ("\n \n", "A\nB\n", "xx must hold at least 1 sentence"),
