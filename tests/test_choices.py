@@ -296,7 +296,7 @@ def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
     for positions in POSITIONS:
         model = build_model(replace(CONFIG, positions=positions)).eval()
         with pytest.raises(ValueError, match="at most max_len long, got 15 and 14"):
-            model(torch.full((1, 15), 3), tokens[1])
+            model(torch.full((2, 15), 3), tokens[1])
 
 
 @pytest.mark.parametrize(

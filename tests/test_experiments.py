@@ -504,7 +504,8 @@ def test_a_run_in_each_precision_gives_a_row_of_the_table(tmp_path, monkeypatch)
     for split, count in (("train", 40), ("validation", 4)):
         lines = "".join(f"der {'rote ' * (i % 5)}Hund\n" for i in range(count))
         (tmp_path / split).write_text(lines, encoding="utf-8")
-        texts[split] = [str(tmp_path / split)] * 2
+        (tmp_path / f"{split}.en").write_text(lines.title(), encoding="utf-8")
+        texts[split] = [str(tmp_path / f"{split}.en"), str(tmp_path / split)]
     monkeypatch.setattr(precision, "Corpus", lambda: Corpus(files=texts))
     monkeypatch.setattr(precision, "TABLE", tmp_path / "precision.csv")
     small = {"vocab_size": 300, "d_model": 8, "epochs": 2, "cooldown": 0}

@@ -16,7 +16,7 @@ MOST_SHOWN = 20  # numbers of lines in an error
 
 
 def require_no_faults(faults: Mapping[int, str], what: str) -> None:
-    """Raise ``ValueError`` with the first fault, the number of all and where they are.
+    """Raise ``ValueError`` with the first fault, and say how many there are and where.
 
     Args:
         faults: What is wrong with each line of a file, by its number, in order.
@@ -60,6 +60,13 @@ def require_probability(**shares: float) -> None:
     for name, share in shares.items():
         if not 0 <= share < 1:
             raise ValueError(f"{name} must be in [0, 1), got {share}")
+
+
+def require_between(least: float, most: float, /, **numbers: float) -> None:
+    """Raise ``ValueError`` unless every number is in [least, most]."""
+    for name, number in numbers.items():
+        if not least <= number <= most:  # as nan is not
+            raise ValueError(f"{name} must be in [{least}, {most}], got {number}")
 
 
 def require_finite(**numbers: float | Tensor) -> None:
@@ -137,6 +144,6 @@ def require_tokens(**batches: Tensor) -> None:
     sizes = [len(tokens) for tokens in batches.values()]
     if len(set(sizes)) > 1:
         raise ValueError(
-            f"{' and '.join(batches)} must have as many sentences, "
+            f"{' and '.join(batches)} must have the same number of sentences, "
             f"got {' and '.join(map(str, sizes))}"
         )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_between, require_positive
 from transformer_lib.decoding.prefixes import Prefixes, length_limits
 from transformer_lib.model import Transformer, inference
 
@@ -77,17 +77,11 @@ def beam_search(
     Source: Vaswani et al. (2017), section 6.1; Wu et al. (2016), section 7.
     """
     require_positive(beam_size=beam_size)
-    require_alpha(alpha)
+    require_between(-100, 100, alpha=alpha)  # beyond, no float holds the penalty
     with inference(model):
         limits = length_limits(model, src, max_len)
         prefixes = Prefixes(model, src, bos_id, use_cache)
         return _search(prefixes, eos_id, limits, beam_size, alpha, on_step)
-
-
-def require_alpha(alpha: float) -> None:
-    """Raise ``ValueError`` unless some float holds the length penalty."""
-    if not -100 <= alpha <= 100:
-        raise ValueError(f"alpha must be in [-100, 100], got {alpha}")
 
 
 def length_penalty(length: int, alpha: float) -> float:

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from transformer_lib.checks import require_no_faults, require_positive
+from transformer_lib.checks import (
+    require_between,
+    require_no_faults,
+    require_positive,
+)
 from transformer_lib.data import Tokenizer, pad
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.decoding.beam import require_alpha
 from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
 from transformer_lib.files import read_file
 from transformer_lib.model import Transformer
@@ -62,7 +65,7 @@ class Translator:
         if isinstance(sentences, str):
             raise TypeError("sentences must be a list of str, got a str")
         require_positive(beam=beam)
-        require_alpha(alpha)
+        require_between(-100, 100, alpha=alpha)
         encode, end = self.tokenizer.encode, [self.tokenizer.eos_id]
         sources = [encode(sentence) + end for sentence in sentences]
         longest = self.model.config.max_len
