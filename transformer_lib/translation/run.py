@@ -151,7 +151,9 @@ def train_translator(
     torch.manual_seed(config.seed)
     translator = untrained(pairs["train"], recipe)
     model = translator.model.to(device)
-    encoded = encode_pairs(translator, pairs, recipe["max_tokens"])
+    named = {corpus.title(split): found for split, found in pairs.items()}
+    encoded = encode_pairs(translator, named, recipe["max_tokens"])
+    encoded = {split: encoded[corpus.title(split)] for split in pairs}
 
     name = f"CPU, {torch.get_num_threads()} threads"
     if device == "cuda":
@@ -242,7 +244,7 @@ def encode_pairs(
 
     Args:
         translator: Its model says how long a sentence may be.
-        splits: Pairs of sentences, by the name of their split.
+        splits: Pairs of sentences, by a name for the error.
         max_tokens: How long else it may be.
 
     Returns:
