@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,23 @@ def test_hints_come_one_by_one_in_new_processes(tmp_path):
     folder = wrong("logits", "no root", tmp_path)
     counts = [len(yours.check_step("logits", folder).hints) for _ in range(4)]
     assert counts == [0, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("\tx = 1", "TabError|IndentationError"),
+        ("import no_such", "ModuleNotFoundError: No module named 'no_such'"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_never_right(tmp_path, capsys, line, says):
+    folder = folder_of("functional", tmp_path)
+    text = (folder / "adapters.py").read_text("utf-8")
+    (folder / "adapters.py").write_text(f"{text}\n{line}\n", "utf-8")
+    assert yours.main(folder, ["attention"]) == 2
+    number = text.count("\n") + 2
+    assert re.match(rf"adapters.py, line {number}: ({says})", capsys.readouterr().err)
 
 
 def test_a_damaged_record_counts_as_an_empty_one(tmp_path):

@@ -314,7 +314,7 @@ MISTAKES = {
         "the encoder runs again": (
             "last = logits(model, src, tgt, memory, kept,",
             "last = logits(model, src, tgt, None, kept,",
-            "yours read 23.",
+            "yours read 19.",
         ),
         "EOS returned": (
             "        if last == eos_id:\n            break\n        written.append(last.item())",

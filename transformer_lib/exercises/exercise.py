@@ -37,7 +37,13 @@ class Stopped(Fault):
     """The answer needed too much time or memory, so no further test runs it."""
 
 
-def same(run: Callable, case: Case, results: slice = slice(None)) -> None:
+def same(
+    run: Callable,
+    case: Case,
+    results: slice = slice(None),
+    rtol: float = 1e-5,
+    atol: float = 1e-7,
+) -> None:
     """Compare every number, or other result, with the solution's.
 
     Args:
@@ -45,6 +51,7 @@ def same(run: Callable, case: Case, results: slice = slice(None)) -> None:
             Both return a tuple of results.
         case: The arguments.
         results: Which results to compare, if not all of them.
+        rtol, atol: As in ``torch.isclose``.
 
     Raises:
         Fault: With the index of the first number that differs.
@@ -56,10 +63,15 @@ def same(run: Callable, case: Case, results: slice = slice(None)) -> None:
                 raise Fault("", case, result)
             continue
         result = result.to(expected)
-        wrong = ~torch.isclose(result, expected, rtol=1e-5, atol=1e-7, equal_nan=True)
+        wrong = ~torch.isclose(result, expected, rtol, atol, equal_nan=True)
         if wrong.any():
             at = tuple(wrong.nonzero()[0].tolist())
             raise Fault("", case, result, at)
+
+
+def roughly(run: Callable, case: Case) -> None:
+    """Compare so loosely that a table in float32 passes, and another small eps."""
+    same(run, case, rtol=1e-4, atol=1e-4)
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,8 @@ class Build:
         answer: The explanation below the solution, in Markdown.
         rights: Correct answers; the first one is the solution.
         wrongs: Wrong answers, each with the tests that it fails.
+        compare: Raises ``Fault`` if the answer is wrong for the example, which comes
+            last.
     """
 
     name: str
@@ -115,6 +129,7 @@ class Build:
     answer: str
     rights: list[Callable] = field(default_factory=list)
     wrongs: list[tuple[Callable, set[str]]] = field(default_factory=list)
+    compare: Callable = roughly
     kind = "Build"
 
     def right(self, answer: Callable) -> Callable:

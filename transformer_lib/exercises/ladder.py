@@ -316,7 +316,7 @@ def passes_gradient(run: Run) -> None:
     try:
         same(run, example)
     except Fault:
-        return  # wrong numbers have wrong gradients: another test reports them
+        return  # wrong numbers have wrong gradients: the last test reports them
     for name, gradient in expected.items():
         if not found[name].any():
             says = f"No gradient reaches {name}: is it detached, rounded, or turned "
@@ -326,6 +326,19 @@ def passes_gradient(run: Run) -> None:
             says = f"The result is right, but not the gradient of {name}: "
             says += "is a part of the computation detached?"
             raise Fault(says, example)
+
+
+def is_right_at_size(run: Run) -> None:
+    """It is right on a larger example."""
+    try:
+        run.build.compare(run, run.build.example)
+    except Stopped:
+        raise
+    except Fault as fault:
+        fault.says = "The small cases are right, and a larger one is wrong. Does each "
+        fault.says += "sentence, head, query and key count for itself?"
+        fault.case = run.build.example
+        raise
 
 
 STOP = {"callable", "arguments", "runs", "returns", "shape", "finite"}
@@ -339,6 +352,7 @@ RUNGS = {
     "finite": is_finite,
     "unchanged": leaves_arguments,
     "gradient": passes_gradient,
+    "larger": is_right_at_size,  # the last, after the ideas
 }
 
 
@@ -378,7 +392,8 @@ def rungs(build: Build) -> dict[str, tuple[str, Callable]]:
     if not should_have_gradient(build):
         del shared["gradient"]
     said = {name: (test.__doc__, test) for name, test in shared.items()}
-    return said | {idea.name: (idea.says, idea) for idea in build.ideas}
+    last = {"larger": said.pop("larger")}
+    return said | {idea.name: (idea.says, idea) for idea in build.ideas} | last
 
 
 def climb(build: Build, answer: Callable) -> Climb:
@@ -390,7 +405,8 @@ def climb(build: Build, answer: Callable) -> Climb:
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(0)
         for name, (says, test) in rungs(build).items():
-            if done.failed & STOP or isinstance(done.fault, Stopped):
+            makes_no_sense = done.failed if name == "larger" else done.failed & STOP
+            if makes_no_sense or isinstance(done.fault, Stopped):
                 done.waiting.append(says)
                 continue
             try:

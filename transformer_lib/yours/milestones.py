@@ -276,6 +276,6 @@ def milestone(name: str, adapters: ModuleType) -> Report:
             says = f"It was stopped after {MINUTES:g} minutes, and half a minute is "
             says += "usual. Does a loop end?"
             return Report(name, False, "too slow.", says, trace=own_lines(error))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             says = f"It raises {type(error).__name__}: {error}"
             return Report(name, False, "it stopped.", says, trace=own_lines(error))

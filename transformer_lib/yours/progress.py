@@ -4,13 +4,14 @@ import hashlib
 import importlib.util
 import json
 import sys
+import traceback
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from types import ModuleType
 
 from transformer_lib.exercises import checking
-from transformer_lib.exercises.ladder import climb
+from transformer_lib.exercises.ladder import climb, plain
 from transformer_lib.exercises.report import Report
 from transformer_lib.files import whole_file
 from transformer_lib.yours.milestones import MILESTONES, milestone
@@ -28,7 +29,7 @@ def load_adapters(folder: Path) -> ModuleType:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        Exception: Whatever the file raises.
+        ValueError: If the file raises an error, or ends the program.
     """
     path = folder / "adapters.py"
     if not path.is_file():
@@ -38,6 +39,11 @@ def load_adapters(folder: Path) -> ModuleType:
     sys.path.insert(0, str(folder))
     try:
         spec.loader.exec_module(adapters)
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame.lineno for frame in frames if frame.filename == str(path)]
+        line = getattr(error, "lineno", None) or own[-1]
+        raise ValueError(f"{path.name}, line {line}: {plain(error)}") from error
     finally:
         sys.path.remove(str(folder))
     return adapters
