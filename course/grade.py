@@ -102,6 +102,7 @@ def grade(assignment, path):
 
 
 def main(assignment, folder):
+    sys.stdout.reconfigure(errors="backslashreplace")  # a file may have any name
     table = csv.writer(sys.stdout, lineterminator="\n")
     wanted = tests(assignment)
     total = sum(points for points, _ in wanted.values())

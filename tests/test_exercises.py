@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import io
 import signal
 import subprocess
 import sys
@@ -229,6 +230,11 @@ def test_a_letter_is_confirmed_and_a_missing_one_is_not_named(answer, says):
     report = check("masks-6", answer)
     assert not report.passed
     assert report.says.startswith(says)
+
+
+def test_a_report_prints_where_its_mark_cannot_be_written(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "cp1252"))
+    print(check("masks-6", "b"))
 
 
 def test_the_form_of_several_letters_is_shown():

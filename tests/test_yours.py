@@ -168,6 +168,9 @@ def test_the_command_checks_a_step_and_writes_the_page(tmp_path, capsys):
     assert done.returncode == 0, done.stderr
     assert "✓ attention: right." in done.stdout
     assert "Next: reverse (" in done.stdout
+    path["PYTHONIOENCODING"] = "ascii"
+    done = subprocess.run(command[:-1], capture_output=True, text=True, env=path)
+    assert done.stdout.startswith("? attention "), done.stderr
     assert "11 of 14 steps are done" in (folder / yours.PAGE).read_text("utf-8")
     assert yours.main(folder, ["atention"]) == 2
     assert "name must be one of attention" in capsys.readouterr().err
