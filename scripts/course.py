@@ -1,7 +1,7 @@
 """Write the course: notebooks for students and teachers, nbgrader's source, the plans.
 
 ``python scripts/course.py`` writes ``_build/course`` and one archive of it. Everything
-about an exercise comes from ``transformer_lib/exercises``, both plans from
+about an exercise comes from ``bookkit/exercises``, both plans from
 ``book/teaching.md``, the slides from the built pages; other texts are in ``course``.
 """
 
@@ -23,9 +23,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from torch import Tensor
 from write_exercises import ROOT
 
-from transformer_lib.exercises import Build, Predict
-from transformer_lib.exercises.exercise import Case
-from transformer_lib.exercises.ladder import Run, gradients, rungs, should_have_gradient
+from bookkit.exercises import Build, Predict
+from bookkit.exercises.exercise import Case
+from bookkit.exercises.testing import Run, gradients, tests_of, should_have_gradient
 from transformer_lib.files import whole_file
 
 IMPORTS = """import math
@@ -264,7 +264,7 @@ def mistakes(exercise) -> str:
             state = "fails" if letter in exercise.right else "holds"
             rows.append((f"{letter}: {says}", state, why))
         return table(rows)
-    said = {name: says for name, (says, _) in rungs(exercise).items()}
+    said = {name: says for name, (says, _) in tests_of(exercise).items()}
     hints = {idea.name: idea.hint for idea in exercise.ideas}
     rows = [("mistake", "the first test that fails", "what to ask")]
     listings = []
@@ -343,7 +343,7 @@ def with_markers(exercise: Build) -> str:
 
 def editions(title: str, exercises: list) -> dict[str, nbformat.NotebookNode]:
     """Return a chapter's notebooks: the student's, the teacher's, and nbgrader's."""
-    first = f"{IMPORTS}\n\nfrom transformer_lib.exercises import check"
+    first = f"{IMPORTS}\n\nfrom bookkit.exercises import check"
     made = {}
     for kind, cells_of, start in (
         ("student", student_cells, [code("imports", first)]),

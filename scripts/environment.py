@@ -17,8 +17,11 @@ import sys
 PYTHON = os.path.join(".venv", "Scripts" if os.name == "nt" else "bin", "python")
 PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
 SELF = os.path.join("scripts", "environment.py")
-PROJECT = "-e ."  # as requirements.txt names it
-PACKAGES = ("transformer_lib", "bookkit")
+# As requirements.txt names the project, and what each line installs.
+PROJECT = {
+    "-e .": ["transformer_lib"],
+    "-e ./bookkit": ["bookkit", os.path.join("course", "your_transformer")],
+}
 
 
 def main(torch_address=None):
@@ -35,11 +38,12 @@ def main(torch_address=None):
         print("Creating .venv with Python " + sys.version.split()[0], flush=True)
         run([sys.executable, "-m", "venv", "--clear", ".venv"])
         missing = requirements()
-    if missing == [PROJECT]:
+    if missing and set(missing) <= set(PROJECT):
         # The folder was moved or copied, and .venv still contains the old path.
         print("The folder was moved: updating its path in .venv", flush=True)
         run([PYTHON, "-m", "venv", "--without-pip", ".venv"])
-        run(PIP + ["--no-index", "--no-build-isolation", "--no-deps"] + PROJECT.split())
+        options = ["--no-index", "--no-build-isolation", "--no-deps"]
+        run(PIP + options + " ".join(missing).split())
     elif missing:
         torch = [line for line in requirements() if line.startswith("torch==")]
         if torch_address and torch[0] in missing:
@@ -83,14 +87,14 @@ def print_missing():
     import importlib.util
     from importlib import metadata
 
-    def is_here(name):
-        package = importlib.util.find_spec(name)
-        here = os.path.join(name, "__init__.py")
+    def is_here(folder):
+        package = importlib.util.find_spec(os.path.basename(folder))
+        here = os.path.join(folder, "__init__.py")
         return package is not None and os.path.samefile(package.origin, here)
 
     def has(line):
-        if line == PROJECT:
-            return all(map(is_here, filter(os.path.isdir, PACKAGES)))
+        if line in PROJECT:
+            return all(map(is_here, filter(os.path.isdir, PROJECT[line])))
         pin, _, system = line.partition("; platform_system == ")
         if system and system != '"{}"'.format(platform.system()):
             return True  # for another system

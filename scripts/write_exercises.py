@@ -1,6 +1,6 @@
 """Write the exercises of each chapter into its notebook.
 
-``python scripts/write_exercises.py`` writes them from ``transformer_lib/exercises``.
+``python scripts/write_exercises.py`` writes them from ``bookkit/exercises``.
 They are the cells whose ids begin with "exercise"; other cells stay as they are.
 """
 
@@ -13,7 +13,7 @@ from textwrap import dedent
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from transformer_lib.exercises import Break, Build, exercises  # noqa: E402
+from bookkit.exercises import Break, Build, exercises  # noqa: E402
 
 INTRO = """## Exercises
 
@@ -78,7 +78,7 @@ def cells_of(number, exercise):
 
 def section(listed):
     """Return the cells of a chapter's exercises."""
-    first = code("exercises-import", "from transformer_lib.exercises import check")
+    first = code("exercises-import", "from bookkit.exercises import check")
     cells = [markdown("exercises", INTRO), first]
     for number, exercise in enumerate(listed, 1):
         cells += cells_of(number, exercise)

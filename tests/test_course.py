@@ -20,7 +20,7 @@ from book_files import BOOK, ROOT
 from torch import nn
 
 import course
-from transformer_lib.exercises import Build, exercises, limits, load
+from bookkit.exercises import Build, exercises, limits, load
 
 BUILDS = [
     each
@@ -250,7 +250,7 @@ STUDENTS = {
     "crash": "import os\n\n\ndef from_lengths(lengths, size):\n    os._exit(1)",
     "huge_output": RIGHT
     + "\n\n\nprint('mask ' * 10**7)\nfor i in range(10**5):\n    print(i)",
-    "imports": "from transformer_lib.exercises import load\n\n"
+    "imports": "from bookkit.exercises import load\n\n"
     'from_lengths = load("masks-4").rights[0]',
     "showtraceback": WRONG
     + "\n\n\nget_ipython().showtraceback = lambda *rest, **names: None",

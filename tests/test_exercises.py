@@ -17,7 +17,7 @@ import torch
 import write_exercises
 from book_files import ROOT
 
-from transformer_lib.exercises import (
+from bookkit.exercises import (
     Break,
     Build,
     Idea,
@@ -30,7 +30,7 @@ from transformer_lib.exercises import (
     numbers,
     question,
 )
-from transformer_lib.exercises.ladder import climb, rungs
+from bookkit.exercises.testing import run_tests, tests_of
 
 LISTED = exercises()
 ALL = [exercise for listed in LISTED.values() for exercise in listed]
@@ -68,12 +68,12 @@ def short(monkeypatch):
 
 @functools.cache  # some wrong answers take as long as they may
 def climbed(name, answer):
-    return climb(load(name), answer)
+    return run_tests(load(name), answer)
 
 
 @answers("rights")
 def test_a_right_answer_passes(exercise, answer):
-    found = climb(exercise, answer)
+    found = run_tests(exercise, answer)
     assert found.failed == set(), found.fault
 
 
@@ -178,13 +178,13 @@ def spoilt(result):
 @of_kind(Build)
 def test_every_test_catches_a_wrong_answer(exercise):
     caught = set().union(*(fails for _, fails in exercise.wrongs))
-    for name in COMMON.keys() & rungs(exercise).keys():
-        found = climb(exercise, COMMON[name](exercise))
+    for name in COMMON.keys() & tests_of(exercise).keys():
+        found = run_tests(exercise, COMMON[name](exercise))
         # An idea may have the example among its cases.
         ideas = {idea.name for idea in exercise.ideas} if name == "larger" else set()
         assert found.first in {name, *ideas}
         caught.add(name)
-    assert caught == rungs(exercise).keys()
+    assert caught == tests_of(exercise).keys()
 
 
 @of_kind(Predict)
@@ -269,7 +269,7 @@ import transformer_lib
 for _, name, _ in pkgutil.iter_modules(transformer_lib.__path__):
     if name != "exercises":
         sys.modules[f"transformer_lib.{name}"] = None  # importing it fails
-from transformer_lib.exercises import Build, check, exercises
+from bookkit.exercises import Build, check, exercises
 for listed in exercises().values():
     for exercise in listed:
         answer = exercise.rights[0] if isinstance(exercise, Build) else exercise.right

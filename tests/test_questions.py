@@ -4,7 +4,7 @@ import pytest
 from axe import findings
 from test_exercises import COUNT, NUMBER, SHAPE, of_kind
 
-from transformer_lib.exercises import Break, Predict, check, load, question
+from bookkit.exercises import Break, Predict, check, load, question
 
 pytestmark = pytest.mark.browser
 

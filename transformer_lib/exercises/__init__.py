@@ -1,31 +1,3 @@
-"""Exercises that check themselves: ``check("masks-4", answer)``.
+"""Where the exercises were before version 0.2."""
 
-Each chapter's exercises are in the module with the name of its label. The exercises
-section of the chapter is written from them.
-"""
-
-from transformer_lib.exercises.checking import check, exercises, load
-from transformer_lib.exercises.exercise import (
-    Break,
-    Build,
-    Fault,
-    Idea,
-    Predict,
-    numbers,
-    same,
-    table,
-)
-
-__all__ = [
-    "Break",
-    "Build",
-    "Fault",
-    "Idea",
-    "Predict",
-    "check",
-    "exercises",
-    "load",
-    "numbers",
-    "same",
-    "table",
-]
+raise ImportError("The exercises have moved: from bookkit.exercises import check")

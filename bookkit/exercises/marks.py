@@ -1,0 +1,205 @@
+"""Points for an answer: a half for a beginning, the rest for the tests that hold."""
+
+import ast
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from textwrap import dedent
+
+import torch
+from torch import Tensor
+
+from bookkit.exercises import question
+from bookkit.exercises.calling import Raised
+from bookkit.exercises.checking import load, report_of
+from bookkit.exercises.exercise import Break, Build, Case, Fault, Idea
+from bookkit.exercises.process import Process, RunElsewhere
+from bookkit.exercises.report import Report
+from bookkit.exercises.testing import STOP, Results, Run, run_tests
+from bookkit.exercises.wrong_answers import wrong_answers
+
+# What no answer in a class may import, where the book is installed.
+HIDDEN = ["transformer_lib", "pages", "your_transformer"]
+UNCOUNTED = STOP | {"shape", "everywhere"}  # a constant passes these, or they repeat
+
+
+SLIP = 0.6  # of the points, for an answer with one mistake that we know
+
+
+def share(run: Run, results: Results) -> float:
+    """Return the share of an exercise's points that an answer earns.
+
+    An answer that holds no more tests than a constant result does earns nothing. One
+    that holds more earns a half, and the other half grows with the tests that hold. One
+    mistake that the page lists costs no more than ``1 - SLIP``, however many tests it
+    fails.
+    """
+    if results.fault is None:
+        return 1.0
+    held = len(results.held - UNCOUNTED)
+    every = held + len(results.failed - UNCOUNTED)
+    every += len([name for name, _ in results.waiting if name not in UNCOUNTED])
+    idle = by_a_constant(run.build.name)
+    earned = 0.0
+    if held > idle:
+        earned = 0.5 + 0.5 * (held - idle) / (every - idle + 1)
+    return max(earned, SLIP if known_mistake(run) else 0.0)
+
+
+def known_mistake(run: Run) -> str:
+    """Return the name of the listed mistake whose results an answer has, or ""."""
+    cases = [*(case for idea in run.build.ideas for case in idea.cases)]
+    cases.append(run.build.example)
+    outcomes = [outcome(run, case) for case in cases]
+    if all(map(is_idle, cases, outcomes)):
+        return ""
+    for wrong in wrong_answers().get(run.build.name, []):
+        if wrong.fails == ["endless"]:
+            continue
+        other = Run(run.build, wrong.answer, lenient=True)
+        if all(
+            agree(ours, outcome(other, case))
+            for ours, case in zip(outcomes, cases, strict=True)
+        ):
+            return wrong.name
+    return ""
+
+
+def outcome(run: Run, case: Case) -> tuple | str:
+    """Return the results for a case, or what is wrong with them in words."""
+    try:
+        return run(case)
+    except Fault as fault:
+        return fault.says
+
+
+def is_idle(case: Case, results: tuple | str) -> bool:
+    """Whether each result is an argument of the call, or the same number throughout."""
+    given = [value for value in case.values() if isinstance(value, Tensor)]
+    return not isinstance(results, str) and all(
+        isinstance(result, Tensor)
+        and (
+            result.unique().numel() < 2
+            or any(agree((result,), (value,)) for value in given)
+        )
+        for result in results
+    )
+
+
+def agree(ours: tuple | str, theirs: tuple | str) -> bool:
+    if isinstance(ours, str) or isinstance(theirs, str):
+        return ours == theirs
+    return all(
+        one.shape == other.shape
+        and torch.allclose(one.double(), other.double(), 1e-5, 1e-7, equal_nan=True)
+        if isinstance(one, Tensor) and isinstance(other, Tensor)
+        else one == other
+        for one, other in zip(ours, theirs, strict=True)
+    )
+
+
+@cache
+def by_a_constant(name: str) -> int:
+    """Count the tests that hold for the best constant result of the right shape."""
+    build = load(name)
+    constants = [constant(build, fill) for fill in (0, 1)]
+    return max(len(run_tests(build, each).held - UNCOUNTED) for each in constants)
+
+
+def constant(build: Build, fill: int) -> Callable:
+    """Make an answer that returns the same whatever it is given."""
+
+    def alike(result: object) -> object:
+        if isinstance(result, Tensor):
+            return torch.full_like(result, fill)
+        return type(result)([fill]) if isinstance(result, list) else type(result)(fill)
+
+    def answer(*arguments: object) -> object:
+        results = build.rights[0](*arguments)
+        several = isinstance(results, tuple)
+        return tuple(map(alike, results)) if several else alike(results)
+
+    return answer
+
+
+@cache
+def with_other_numbers(name: str) -> Build:
+    """Change the real numbers of every input, so that none can be looked up."""
+    build = load(name)
+    runs = [Run(build, right) for right in build.rights]
+
+    def changed(idea: Idea, place: int) -> Idea:
+        cases = []
+        for number, case in enumerate(idea.cases):
+            other = other_numbers(case, seed=100 * place + number)
+            try:
+                for run in runs:
+                    idea.compare(run, other)
+            except Fault:  # the test depends on these very numbers
+                other = case
+            cases.append(other)
+        return replace(idea, cases=cases)
+
+    ideas = [changed(idea, place) for place, idea in enumerate(build.ideas, 1)]
+    example = other_numbers(build.example, seed=1)
+    return replace(build, ideas=ideas, example=example)
+
+
+def other_numbers(case: Case, seed: int) -> Case:
+    """Change the real numbers of a case a little; zeros and infinities stay."""
+    generator = torch.Generator().manual_seed(seed)
+    other = dict(case)
+    for name, value in case.items():
+        if isinstance(value, Tensor) and value.is_floating_point():
+            noise = torch.rand(value.shape, generator=generator, dtype=value.dtype)
+            other[name] = value * (0.9 + 0.2 * noise)
+    return other
+
+
+def grade(name: str, cells: Sequence[str]) -> tuple[float, Report]:
+    """Grade the answer to a *Build* or a *Break* in a process of its own.
+
+    Args:
+        name: Of the exercise.
+        cells: The code of the notebook, up to the cell with the answer.
+
+    Returns:
+        The share of the points, and what ``check`` says.
+    """
+    exercise = load(name)
+    with Process(["cells", list(cells), HIDDEN]) as process:
+        try:
+            process.start()
+        except Raised as error:
+            says = f"The notebook could not be run. It raises {error.says}"
+            return 0.0, Report(name, False, "not run.", says, trace=error.trace)
+        faults = " ".join(f"A cell raises {each}" for each in process.began["faults"])
+        if isinstance(exercise, Break):
+            return grade_letters(exercise, process.began["asked"].get(name, ""))
+        run = RunElsewhere(with_other_numbers(name), process)
+        try:
+            if run.is_missing():
+                return 0.0, Report(name, None, "not written.", faults)
+            found = run_tests(run.build, run=run)
+        except Raised as error:
+            return 0.0, Report(name, False, "not run.", f"It raises {error.says}")
+    return share(run, found), report_of(exercise, found)
+
+
+def grade_letters(exercise: Break, given: str) -> tuple[float, Report]:
+    """Grade the letters of a *Break*."""
+    if not given:
+        return 0.0, Report(exercise.name, None, "not written.")
+    report = question.reply(exercise, given, ())
+    return float(bool(report.passed)), report
+
+
+def points(exercise: Build) -> int:
+    """Return the points of an exercise: two for each statement of its solution.
+
+    At least four and at most twelve.
+    """
+    tree = ast.parse(dedent(inspect.getsource(exercise.rights[0])))
+    written = [node for node in ast.walk(tree.body[0]) if isinstance(node, ast.stmt)]
+    return min(max(2 * (len(written) - 1), 4), 12)

@@ -1,0 +1,167 @@
+"""An answer in a process of its own, for marks.
+
+The process gets the code of the student and the arguments of each call, and sends back
+what was returned. The verdict is computed here, so that what the answer prints, its exit
+status and whatever it changes in its process prove nothing. Its process group is ended
+with it. Linux and macOS.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from bookkit.exercises import calling
+from bookkit.exercises.calling import Raised, packed, unpacked
+from bookkit.exercises.exercise import Build, Case
+from bookkit.exercises.testing import Run
+
+SECONDS = 10.0  # for one call; a correct one needs milliseconds
+STARTING = 60.0  # for importing torch and running the student's code once
+STARTS = 3  # how often the process is started again after it was stopped
+MEMORY = 8 * 2**30  # bytes of addresses; torch alone takes two
+LONGEST = 2**26  # bytes of a reply
+
+
+class Process:
+    """A student's code in a process of its own, started again if it ends.
+
+    Use it as a context: at the end, the process and its children are gone.
+
+    Args:
+        setup: The first request, which runs the student's code: a name and arguments.
+        script: What runs there.
+    """
+
+    def __init__(
+        self, setup: Sequence, script: Path = Path(calling.__file__)
+    ) -> None:
+        self.setup, self.script = list(setup), script
+        self.starts, self.process, self.began = 0, None, {}
+
+    def __enter__(self) -> "Process":
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+        self.folder.cleanup()
+
+    def start(self) -> None:
+        """Start the process, and run the student's code.
+
+        Raises:
+            Raised: If that fails, or was tried too often.
+        """
+        if self.starts > STARTS:
+            raise Raised("It was stopped too often to be tried again.", "")
+        self.starts += 1
+        requests, replies = os.pipe(), os.pipe()
+        self.out, self.replies = requests[1], replies[0]
+        self.process = subprocess.Popen(
+            [sys.executable, self.script, str(requests[0]), str(replies[1])],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(requests[0], replies[1]),
+            start_new_session=True,
+            cwd=self.folder.name,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
+        )
+        os.close(requests[0])
+        os.close(replies[1])
+        self.began = self.exchange(self.setup, STARTING)
+
+    def end(self) -> None:
+        """End the process and its children."""
+        if self.process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self.out)
+        os.close(self.replies)
+        self.process = None
+
+    def ask(self, *request: object, seconds: float = SECONDS) -> dict:
+        """Send a request, and return the reply.
+
+        Raises:
+            Raised: If the answer raises something, ends the process, or runs too long.
+        """
+        if self.process is None:
+            self.start()
+        return self.exchange(request, seconds)
+
+    def exchange(self, request: Sequence, seconds: float) -> dict:
+        end, text = time.monotonic() + seconds, b""
+        try:
+            os.write(self.out, json.dumps(list(request)).encode() + b"\n")
+            while not text.endswith(b"\n"):
+                left = end - time.monotonic()
+                if left <= 0 or not select.select([self.replies], [], [], left)[0]:
+                    says = f"TimeoutError: it was stopped after {seconds:g} seconds. "
+                    raise Raised(says + "Does a loop end?", "")
+                piece = os.read(self.replies, 2**16)
+                if not piece:
+                    raise Raised("SystemExit: it ends Python. Remove what does so.", "")
+                text += piece
+                if len(text) > LONGEST:
+                    raise Raised("MemoryError: what it returns is far too large.", "")
+            reply = json.loads(text)
+        except BrokenPipeError:
+            reply = Raised("SystemExit: it ends Python. Remove what does so.", "")
+        except ValueError:
+            reply = Raised("ValueError: its process sent no reply that can be read.", "")
+        except Raised as error:
+            reply = error
+        if isinstance(reply, Raised):
+            self.end()
+            raise reply
+        if "raises" in reply:
+            raise Raised(str(reply["raises"]), str(reply["trace"]))
+        return reply
+
+
+class RunElsewhere(Run):
+    """Calls an answer in its process, leniently, as a grader does.
+
+    Args:
+        build: The exercise.
+        process: Where the answer is.
+    """
+
+    def __init__(self, build: Build, process: Process) -> None:
+        super().__init__(build, None, lenient=True)
+        self.process, self.name = process, build.call.partition("(")[0]
+
+    def is_missing(self) -> bool:
+        """Whether nothing was written."""
+        return self.process.ask("describe", self.name, 0)["missing"]
+
+    def refusal(self) -> tuple[str, str]:
+        reply = self.process.ask("describe", self.name, len(self.build.example))
+        return str(reply["test"]), str(reply["says"])
+
+    def attempt(self, case: Case, d_ff: int = 0) -> tuple[object, list]:
+        given = packed(list(case.values()))
+        reply = self.process.ask("call", self.name, given, d_ff)
+        self.used.update(reply["used"])
+        self.printed.write(str(reply["printed"]))
+        self.count = int(reply["count"])
+        return unpacked(reply["made"]), unpacked(reply["arguments"])
+
+    def own_gradients(self, case: Case) -> list[Tensor | None]:
+        given = packed(list(case.values()))
+        return unpacked(self.process.ask("gradients", self.name, given)["gradients"])

@@ -1,0 +1,84 @@
+"""Settings that an answer may change, and that a check puts back."""
+
+import builtins
+import contextlib
+import copy
+import os
+import random
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+
+import numpy
+import torch
+from torch.nn import functional
+from torch.nn.modules import module
+
+# How to read a setting, and how to write it.
+SETTINGS = [
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+    (os.getcwd, os.chdir),
+    (random.getstate, random.setstate),
+    (sys.gettrace, sys.settrace),
+]
+HOOKS = [name for name in vars(module) if name.startswith("_global_")]
+PATCHED = (torch, torch.Tensor, functional, builtins)  # their functions
+
+
+def device() -> torch.device | None:
+    """Return the default device, None for the processor's."""
+    found = torch.get_default_device()
+    return None if found.type == "cpu" else found
+
+
+@contextlib.contextmanager
+def as_before() -> Iterator[None]:
+    """Put back what the block changes: dtype, device, seeds, hooks, folder and more."""
+    before = [read() for read, _ in SETTINGS]
+    where, seeds = device(), (torch.get_rng_state(), numpy.random.get_state())
+    printing = torch._tensor_str.PRINT_OPTS
+    options = dict(vars(printing))
+    hooks = {name: copy.copy(getattr(module, name)) for name in HOOKS}
+    functions = [dict(vars(owner)) for owner in PATCHED]
+    environment = dict(os.environ)
+    may_ring = hasattr(signal, "getitimer") and any(
+        signal.getitimer(signal.ITIMER_REAL)
+    )
+    try:
+        yield
+    finally:
+        for owner, kept in zip(PATCHED, functions, strict=True):
+            for name, value in kept.items():
+                if vars(owner).get(name) is not value:
+                    with contextlib.suppress(AttributeError, TypeError):
+                        setattr(owner, name, value)
+        for name, kept in hooks.items():
+            found = getattr(module, name)
+            if isinstance(kept, dict):
+                found.clear()
+                found.update(kept)
+            else:
+                setattr(module, name, kept)
+        if device() != where:
+            torch.set_default_device(where)
+        with warnings.catch_warnings(action="ignore"):  # anomaly mode warns
+            for (read, write), kept in zip(SETTINGS, before, strict=True):
+                if read() != kept:
+                    write(kept)
+        torch.set_rng_state(seeds[0])
+        numpy.random.set_state(seeds[1])
+        vars(printing).update(options)
+        if os.environ != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+        if hasattr(signal, "alarm") and not may_ring:
+            signal.alarm(0)

@@ -1,0 +1,1 @@
+"""The course "Your Transformer": pieces and milestones on the student's own model."""
