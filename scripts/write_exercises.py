@@ -1,6 +1,6 @@
 """Write the exercises of each chapter into its notebook.
 
-``python scripts/write_exercises.py`` writes them from ``bookkit/exercises``.
+``python scripts/write_exercises.py`` writes them from ``pages``.
 They are the cells whose ids begin with "exercise"; other cells stay as they are.
 """
 

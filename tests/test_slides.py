@@ -3,9 +3,10 @@
 import shutil
 
 import pytest
-import slides
 from book_files import HTML, ROOT
 from bs4 import BeautifulSoup
+
+import slides
 
 every_chapter = pytest.mark.parametrize("name", slides.chapters())
 

@@ -13,14 +13,14 @@ import pytest
 import torch
 from axe import findings
 from book_files import ROOT
-from your_transformer.models.mistakes import MISTAKES
 
 from bookkit.exercises import limits
-from bookkit.exercises.testing import tests_of
 from bookkit.exercises.report import written
+from bookkit.exercises.testing import tests_of
 from your_transformer import milestones
 from your_transformer import progress as yours
 from your_transformer.milestones import MILESTONES, captions, milestone
+from your_transformer.models.mistakes import MISTAKES
 
 MODELS = ROOT / "tests" / "your_transformers"
 HANDED_OUT = ROOT / "course" / "your_transformer"

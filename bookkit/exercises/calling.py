@@ -148,8 +148,7 @@ def own_lines(error: BaseException) -> str:
     lines = [
         f"line {frame.lineno}, in {frame.name}\n    {frame.line}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename not in NOT_THEIRS
-        and not frame.filename.startswith(LIBRARIES)
+        if frame.filename not in NOT_THEIRS and not frame.filename.startswith(LIBRARIES)
     ]
     if len(lines) > 6:  # where the reader's code was entered, and where it ended
         lines = [*lines[:3], "...", *lines[-3:]]

@@ -18,17 +18,19 @@ TITLES = "Hint", "Hint: the idea", "Hint: the line"  # as on the page
 WHOLE = {"runs", "shape", "finite"}  # if one fails, the exercise's hints may help
 
 
+def files(name: str) -> list[Path]:
+    """List the files of this name in the folders of the pages."""
+    folders = {Path(folder).resolve() for folder in pages.__path__}
+    return sorted(path for each in folders for path in each.glob(f"*/{name}"))
+
+
 @cache
 def exercises() -> dict[str, list[Exercise]]:
     """Return the exercises of every page, by the name of its folder in ``pages``."""
-    found = sorted(
-        path.parent.name
-        for folder in pages.__path__
-        for path in Path(folder).glob("*/exercises.py")
-    )
+    names = [path.parent.name for path in files("exercises.py")]
     return {
         name: importlib.import_module(f"pages.{name}.exercises").EXERCISES
-        for name in found
+        for name in names
     }
 
 

@@ -123,7 +123,6 @@ class Build:
     hints: tuple[str, str, str]
     answer: str
     rights: list[Callable] = field(default_factory=list)
-    wrongs: list[tuple[Callable, set[str]]] = field(default_factory=list)
     compare: Callable = roughly
     forbids: tuple[str, ...] = ()
     kind = "Build"
@@ -132,15 +131,6 @@ class Build:
         """Add a correct answer, as a decorator; of a class, an object."""
         self.rights.append(answer() if isinstance(answer, type) else answer)
         return answer
-
-    def wrong(self, *fails: str) -> Callable:
-        """Add a wrong answer that fails exactly these tests, as a decorator."""
-
-        def add(answer: Callable) -> Callable:
-            self.wrongs.append((answer, set(fails)))
-            return answer
-
-        return add
 
 
 @dataclass

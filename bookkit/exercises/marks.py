@@ -24,6 +24,7 @@ HIDDEN = ["transformer_lib", "pages", "your_transformer"]
 UNCOUNTED = STOP | {"shape", "everywhere"}  # a constant passes these, or they repeat
 
 
+IDLE = {}  # by the names of exercises
 SLIP = 0.6  # of the points, for an answer with one mistake that we know
 
 
@@ -40,7 +41,7 @@ def share(run: Run, results: Results) -> float:
     held = len(results.held - UNCOUNTED)
     every = held + len(results.failed - UNCOUNTED)
     every += len([name for name, _ in results.waiting if name not in UNCOUNTED])
-    idle = by_a_constant(run.build.name)
+    idle = by_a_constant(run.build)
     earned = 0.0
     if held > idle:
         earned = 0.5 + 0.5 * (held - idle) / (every - idle + 1)
@@ -99,12 +100,13 @@ def agree(ours: tuple | str, theirs: tuple | str) -> bool:
     )
 
 
-@cache
-def by_a_constant(name: str) -> int:
+def by_a_constant(build: Build) -> int:
     """Count the tests that hold for the best constant result of the right shape."""
-    build = load(name)
-    constants = [constant(build, fill) for fill in (0, 1)]
-    return max(len(run_tests(build, each).held - UNCOUNTED) for each in constants)
+    if build.name not in IDLE:
+        constants = [constant(build, fill) for fill in (0, 1)]
+        held = [run_tests(build, each).held - UNCOUNTED for each in constants]
+        IDLE[build.name] = max(map(len, held))
+    return IDLE[build.name]
 
 
 def constant(build: Build, fill: int) -> Callable:
@@ -203,3 +205,8 @@ def points(exercise: Build) -> int:
     tree = ast.parse(dedent(inspect.getsource(exercise.rights[0])))
     written = [node for node in ast.walk(tree.body[0]) if isinstance(node, ast.stmt)]
     return min(max(2 * (len(written) - 1), 4), 12)
+
+
+def harmless(name: str) -> str:
+    """Keep a spreadsheet from reading a name as a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name

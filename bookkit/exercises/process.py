@@ -1,9 +1,9 @@
 """An answer in a process of its own, for marks.
 
-The process gets the code of the student and the arguments of each call, and sends back
-what was returned. The verdict is computed here, so that what the answer prints, its exit
-status and whatever it changes in its process prove nothing. Its process group is ended
-with it. Linux and macOS.
+The process gets the code of the student and the arguments of each call, and sends
+back what was returned. The verdict is computed here, so that what the answer prints,
+its exit status and whatever it changes in its process prove nothing. Its process group
+is ended with it. Linux and macOS.
 """
 
 import contextlib
@@ -43,9 +43,7 @@ class Process:
         script: What runs there.
     """
 
-    def __init__(
-        self, setup: Sequence, script: Path = Path(calling.__file__)
-    ) -> None:
+    def __init__(self, setup: Sequence, script: Path = Path(calling.__file__)) -> None:
         self.setup, self.script = list(setup), script
         self.starts, self.process, self.began = 0, None, {}
 
@@ -123,7 +121,7 @@ class Process:
         except BrokenPipeError:
             reply = Raised("SystemExit: it ends Python. Remove what does so.", "")
         except ValueError:
-            reply = Raised("ValueError: its process sent no reply that can be read.", "")
+            reply = Raised("ValueError: its process sends no reply.", "")
         except Raised as error:
             reply = error
         if isinstance(reply, Raised):

@@ -15,9 +15,7 @@ MOST = 10  # rows and columns of a picture
 @cache
 def style() -> str:
     """Return the style sheet of reports and questions."""
-    return (
-        files("bookkit.exercises").joinpath("exercise.css").read_text("utf-8")
-    )
+    return files("bookkit.exercises").joinpath("exercise.css").read_text("utf-8")
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,12 @@ SETTINGS = [
     ),
     (sys.getrecursionlimit, sys.setrecursionlimit),
     (os.getcwd, os.chdir),
-    (random.getstate, random.setstate),
     (sys.gettrace, sys.settrace),
+]
+SEEDS = [
+    (torch.get_rng_state, torch.set_rng_state),
+    (random.getstate, random.setstate),
+    (numpy.random.get_state, numpy.random.set_state),
 ]
 HOOKS = [name for name in vars(module) if name.startswith("_global_")]
 PATCHED = (torch, torch.Tensor, functional, builtins)  # their functions
@@ -44,7 +48,7 @@ def device() -> torch.device | None:
 def as_before() -> Iterator[None]:
     """Put back what the block changes: dtype, device, seeds, hooks, folder and more."""
     before = [read() for read, _ in SETTINGS]
-    where, seeds = device(), (torch.get_rng_state(), numpy.random.get_state())
+    where, seeds = device(), [read() for read, _ in SEEDS]
     printing = torch._tensor_str.PRINT_OPTS
     options = dict(vars(printing))
     hooks = {name: copy.copy(getattr(module, name)) for name in HOOKS}
@@ -74,8 +78,8 @@ def as_before() -> Iterator[None]:
             for (read, write), kept in zip(SETTINGS, before, strict=True):
                 if read() != kept:
                     write(kept)
-        torch.set_rng_state(seeds[0])
-        numpy.random.set_state(seeds[1])
+        for (_, write), kept in zip(SEEDS, seeds, strict=True):
+            write(kept)
         vars(printing).update(options)
         if os.environ != environment:
             os.environ.clear()

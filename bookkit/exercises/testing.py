@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bookkit.exercises.calling import Printed, Raised, call, gradients, refusal
-from bookkit.exercises.exercise import Build, Case, Fault, Idea, same
+from bookkit.exercises.exercise import Build, Case, Fault, Idea
 from bookkit.exercises.state import as_before
 
 
@@ -300,26 +300,35 @@ ONE_OF = {"B": "sentence", "H": "head", "T": "query", "S": "key"}
 
 
 def where_wrong(run: Run, case: Case) -> str:
-    """Say along which axis only the first slice of a result is right."""
+    """Say along which axis the slices of a result are exchanged, or what to check."""
+    letters = []
     for axes, result, expected in zip(
         run.build.returns.values(), run(case), run.solution(case), strict=True
     ):
         if not isinstance(expected, Tensor) or not expected.dim():
             continue
-        wrong = ~torch.isclose(result.to(expected), expected, 1e-4, 1e-4, True)
-        letters = axes.split()[-expected.dim() :]
-        for axis, letter in zip(range(-len(letters), 0), letters, strict=True):
-            first, *others = wrong.unbind(axis)
-            if not first.any() and any(other.any() for other in others):
+        named = axes.split()[-expected.dim() :]
+        letters += [letter for letter in named if letter not in letters]
+        for axis, letter in zip(range(-len(named), 0), named, strict=True):
+            if are_exchanged(result.to(expected), expected, axis):
                 one = ONE_OF.get(letter, "index")
                 return (
-                    f"It is right for the first {one} (axis {letter}) and wrong for "
-                    f"another. Does each {one} count for itself?"
+                    f"Along the axis {letter}, numbers that are right for one {one} "
+                    f"stand at another. Does each {one} count for itself?"
                 )
+    known = [ONE_OF[letter] for letter in letters if letter in ONE_OF] or ["number"]
     return (
-        "Each idea holds by itself, and these numbers are wrong all the same. Compare "
-        "your result with one that you compute by hand, number by number."
+        "The ideas hold one by one, and together these numbers are wrong. Does each "
+        f"{' and each '.join(known)} count for itself?"
     )
+
+
+def are_exchanged(result: Tensor, expected: Tensor, axis: int) -> bool:
+    """Whether each slice along an axis is right for some place, but not for its own."""
+    slices, wanted = result.unbind(axis), expected.unbind(axis)
+    if all(map(agrees, slices, wanted)):
+        return False
+    return all(any(agrees(one, other) for other in wanted) for one in slices)
 
 
 def is_own(run: Run) -> None:

@@ -1,14 +1,14 @@
-"""Read the wrong answers of a page, which the tests and the teacher's edition use.
+"""Read the wrong answers of a page, for the tests, the teacher and the marks.
 
-``pages/NAME/wrong_answers.txt`` is not installed. An entry is a name, the tests that the
-answer fails, and what is written instead of a line of the solution, or of a part of it::
+``pages/NAME/wrong_answers.txt`` is not installed. An entry is a name, the tests that
+fail, and what is written instead of a line of the solution, or of a part of it::
 
     one_word_more: back ends padding
     - <= back
     + <= back + 1
 
 "name of other:" begins with another correct answer. An entry without "-" is a whole
-body, and "helper:" is code for the entries below it.
+body.
 """
 
 import ast
@@ -18,11 +18,9 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from textwrap import dedent, indent
 
-import pages
-from bookkit.exercises.checking import exercises
+from bookkit.exercises.checking import exercises, files
 from bookkit.exercises.exercise import Build
 
 
@@ -37,7 +35,6 @@ class WrongAnswer:
         base: The name of the correct answer that it changes.
         changes: Pairs of what stands in the base and what is written instead; a pair
             without the first is the whole body.
-        helpers: Code that it uses.
     """
 
     exercise: Build
@@ -45,7 +42,6 @@ class WrongAnswer:
     fails: list[str]
     base: str
     changes: list[tuple[list[str], list[str]]]
-    helpers: list[str]
 
     @cached_property
     def source(self) -> str:
@@ -71,8 +67,6 @@ class WrongAnswer:
         """What a reader would give to ``check``."""
         right = self.exercise.rights[0]
         names = dict(vars(sys.modules[type_or_function(right).__module__]))
-        for helper in self.helpers:
-            exec(helper, names)
         exec(self.source, names)
         made = names[self.name]
         return made() if isinstance(made, type) else made
@@ -126,11 +120,10 @@ def replaced(lines: list[str], old: list[str], new: list[str], name: str) -> lis
 def wrong_answers() -> dict[str, list[WrongAnswer]]:
     """Return the wrong answers to each exercise; none where they are not installed."""
     found = {}
-    for folder in pages.__path__:
-        for path in sorted(Path(folder).glob("*/wrong_answers.txt")):
-            builds = {each.name: each for each in exercises()[path.parent.name]}
-            for each in parsed(path.read_text("utf-8"), builds):
-                found.setdefault(each.exercise.name, []).append(each)
+    for path in files("wrong_answers.txt"):
+        builds = {each.name: each for each in exercises()[path.parent.name]}
+        for each in parsed(path.read_text("utf-8"), builds):
+            found.setdefault(each.exercise.name, []).append(each)
     return found
 
 
@@ -138,7 +131,7 @@ def parsed(text: str, builds: dict[str, Build]) -> Iterator[WrongAnswer]:
     """Yield the wrong answers in a text."""
     for section in text.split("\n# "):
         heading, *lines = section.removeprefix("# ").splitlines()
-        helpers, entries = [], []
+        entries = []
         for line in filter(None, lines):
             mark, rest = line[:1], line[2:]
             if line.startswith(("- ", "+ ")) or line == "+":
@@ -152,9 +145,6 @@ def parsed(text: str, builds: dict[str, Build]) -> Iterator[WrongAnswer]:
                 if not changes or (mark == "-" and changes[-1][1]):
                     changes.append(([], []))
                 changes[-1][mark == "+"].append(rest)
-            if what == "helper":
-                helpers.append("\n".join(changes[0][1]))
-                continue
             name, _, base = what.partition(" of ")
             build = builds[heading]
-            yield WrongAnswer(build, name, fails.split(), base, changes, [*helpers])
+            yield WrongAnswer(build, name, fails.split(), base, changes)

@@ -1,13 +1,14 @@
 """The milestones of "Your Transformer": the whole model, made of the student's pieces.
 
-Each takes the student's module and returns a ``Report``. The time is shown and never
-decides.
+Each has a function that runs the student's module and returns plain values, and one
+that judges them, in another process where marks are given. The time never decides.
 """
 
 import inspect
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import count, islice
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,19 +16,19 @@ from types import ModuleType, SimpleNamespace
 import torch
 from torch import Tensor, nn
 
+from bookkit.exercises.calling import NOT_THEIRS, own_lines, plain
+from bookkit.exercises.report import Report
+from bookkit.exercises.state import as_before
 from transformer_lib.data import Batch, make_batch, pad, token_batches
 from transformer_lib.data.toy import toy_pairs
 from transformer_lib.decoding import greedy_decode
-from 
-from bookkit.exercises.testing import NOT_THEIRS, own_lines
-from bookkit.exercises.report import Report
 from transformer_lib.model import Transformer, inference
 from transformer_lib.training import TrainingConfig, train_step
 from transformer_lib.translation import Translator
 from your_transformer.pieces import BOS, EOS, choices, made, twice
 
+Values = dict[str, object]
 TRANSLATOR = Path(__file__).parents[2] / "models" / "multi30k-en-de"
-MINUTES = 10  # for a milestone; half a minute is usual
 NOT_THEIRS |= {__file__, inspect.getfile(train_step)}
 
 # -- 1: it learns ----------------------------------------------------------------------
@@ -66,33 +67,41 @@ def words() -> Iterator[Batch]:
         yield from token_batches(pairs, max_tokens=500, seed=epoch)
 
 
-def learns(adapters: ModuleType) -> Report:
-    """Your model learns to reverse words."""
+def reverse(adapters: ModuleType) -> Values:
+    """Train the student's model to reverse words, and reverse a hundred new ones."""
     torch.manual_seed(1)
     sizes = {"d_model": 64, "num_heads": 4, "d_ff": 128}
     learner = Learner(adapters, Transformer(choices(vocab_size=20, **sizes)))
     if not any(parameter.requires_grad for parameter in learner.parameters()):
-        says = "The model that `build` returns has no parameters to train."
-        return failed("reverse", "nothing can learn.", says)
+        raise ValueError("the model that `build` returns has no parameters to train")
     optimizer = torch.optim.Adam(learner.parameters(), betas=(0.9, 0.98), eps=1e-9)
     training, began = TrainingConfig(smoothing=0.0), time.perf_counter()
     for number, batch in enumerate(islice(words(), UPDATES), start=1):
         rate = 0.0075 * min(number / 100, (100 / number) ** 0.5)
         loss, tokens = train_step(learner, optimizer, batch, rate, training)
     seconds = time.perf_counter() - began
-    held_out = toy_pairs("reverse", 100, seed=0, held_out=True, longest=8)
-    written = []
     with inference(learner):
-        for word, _ in held_out:
-            src = make_batch([(word, [])]).src
-            written.append(adapters.greedy(learner.model, src, BOS, EOS, 12))
-    right = sum(found == pair[1] for found, pair in zip(written, held_out, strict=True))
-    shown = f"{letters(held_out[0][0])} becomes {letters(written[0])}."
-    took = f"{UPDATES} updates in {seconds:.0f} seconds"
+        written = [
+            adapters.greedy(learner.model, make_batch([(word, [])]).src, BOS, EOS, 12)
+            for word, _ in new_words()
+        ]
+    return {"written": written, "loss": loss / tokens, "seconds": seconds}
+
+
+def new_words() -> list[tuple[list[int], list[int]]]:
+    return toy_pairs("reverse", 100, seed=0, held_out=True, longest=8)
+
+
+def judge_reversed(values: Values) -> Report:
+    """Your model learns to reverse words."""
+    pairs, written = new_words(), values["written"]
+    right = sum(found == pair[1] for found, pair in zip(written, pairs, strict=True))
+    shown = f"{letters(pairs[0][0])} becomes {letters(written[0])}."
+    took = f"{UPDATES} updates in {values['seconds']:.0f} seconds"
     if right < ENOUGH:
         says = f"After {took}, {right} of 100 new words are reversed, and {ENOUGH} are "
         says += "needed. "
-        if loss / tokens < PEEKING:
+        if values["loss"] < PEEKING:
             says += "Yet the training loss is nearly 0: does the decoder see what it "
             says += "must predict? "
         says += "Check `logits`, then `greedy`."
@@ -145,79 +154,94 @@ def sources(found: Translator) -> list[Tensor]:
     return list(pad(rows, tokenizer.pad_id).split(1))
 
 
-def translate(
-    found: Translator, decode: Callable, model: nn.Module
-) -> tuple[list[list[int]], float]:
-    """Translate all captions with a student's loop: ids, and seconds."""
-    ids, began = found.tokenizer, time.perf_counter()
-    with torch.no_grad():
-        written = [
-            decode(model, src, ids.bos_id, ids.eos_id, LIMIT) for src in sources(found)
-        ]
-    return written, time.perf_counter() - began
-
-
 def shipped(adapters: ModuleType, found: Translator) -> nn.Module:
     """Make the student's model with the weights of the shipped translator."""
     named = found.model.named_parameters()
     return made(adapters, found.model.config, {name: p.detach() for name, p in named})
 
 
-def translates(adapters: ModuleType) -> Report:
-    """Your model translates with the weights of the shipped translator."""
+@cache
+def expected() -> list[list[int]]:
+    """Translate all captions with the book's model."""
     found = translator()
-    model = shipped(adapters, found)
     ids = {"bos_id": found.tokenizer.bos_id, "eos_id": found.tokenizer.eos_id}
-    for number, src in enumerate(sources(found)):
-        (expected,) = greedy_decode(found.model, src, max_len=LIMIT, **ids)
+    return [
+        greedy_decode(found.model, src, max_len=LIMIT, **ids)[0]
+        for src in sources(found)
+    ]
+
+
+def written_by(
+    found: Translator, decode: Callable, model: nn.Module
+) -> Iterator[list[int]]:
+    """Translate one caption after the other with a student's loop."""
+    ids = found.tokenizer
+    for src in sources(found):
         with torch.no_grad():
-            written = adapters.greedy(model, src, *ids.values(), LIMIT)
-        if written != expected:
-            says, at = difference(found, number, written, expected)
-            apart = how_far(adapters, found, model, src, expected[:at])
-            return failed(
-                "translate",
-                f"{number} of 100 captions, then one differs.",
-                says + apart,
-            )
-    text = found.tokenizer.decode(written)
+            yield decode(model, src, ids.bos_id, ids.eos_id, LIMIT)
+
+
+def translate(adapters: ModuleType) -> Values:
+    """Translate until a translation differs from the book's, and compare the logits."""
+    found, written = translator(), []
+    model = shipped(adapters, found)
+    for each in written_by(found, adapters.greedy, model):
+        written.append(each)
+        if each != (wanted := expected()[len(written) - 1]):
+            at = first_difference(each, wanted)
+            src = sources(found)[len(written) - 1]
+            tgt = torch.tensor([[found.tokenizer.bos_id, *wanted[:at]]])
+            with torch.no_grad():
+                theirs, ours = adapters.logits(model, src, tgt), found.model(src, tgt)
+            if theirs.shape != ours.shape:
+                return {"written": written, "shape": list(theirs.shape)}
+            gap = (theirs - ours)[:, -1].abs().max().item()
+            return {"written": written, "gap": gap}
+    return {"written": written}
+
+
+def judge_translated(values: Values) -> Report:
+    """Your model translates with the weights of the shipped translator."""
+    found, written = translator(), values["written"]
+    for number, wanted in enumerate(expected()):
+        ours = written[number] if number < len(written) else []
+        if ours != wanted:
+            says = difference(found, number, ours, wanted) + how_far(values)
+            headline = f"{number} of 100 captions, then one differs."
+            return failed("translate", headline, says)
+    text = found.tokenizer.decode(written[-1])
     headline = "your model translates."
     says = "It writes the same 100 translations as the book's model, token for token. "
     says += f"The last one: “{captions()[-1]}” became “{text}”"
     return Report("translate", True, headline, says)
 
 
+def first_difference(written: list[int], wanted: list[int]) -> int:
+    """Return the first position at which two translations differ."""
+    pairs = zip([*written, None], [*wanted, None], strict=False)
+    return next(i for i, (one, other) in enumerate(pairs) if one != other)
+
+
 def difference(
-    found: Translator, number: int, written: list[int], expected: list[int]
-) -> tuple[str, int]:
-    """Describe the first token that differs, and return its position."""
-    ends = [found.tokenizer.eos_id]
-    pairs = zip([*written, *ends], [*expected, *ends], strict=False)
-    at = next(i for i, (one, other) in enumerate(pairs) if one != other)
+    found: Translator, number: int, written: list[int], wanted: list[int]
+) -> str:
+    """Describe the first token that differs."""
+    at, ends = first_difference(written, wanted), [found.tokenizer.eos_id]
     one, other = (
         found.tokenizer.pieces((list(ids) + ends)[at : at + 1])[0]
-        for ids in (written, expected)
+        for ids in (written, wanted)
     )
     says = (
         f"Sentence {number}, “{captions()[number]}”, differs first at position {at}: "
     )
-    return says + f"“{one}” and not “{other}”. ", at
+    return says + f"“{one}” and not “{other}”. "
 
 
-def how_far(
-    adapters: ModuleType,
-    found: Translator,
-    model: nn.Module,
-    src: Tensor,
-    prefix: list[int],
-) -> str:
-    """Compare the logits after the last common prefix, and name the piece to check."""
-    tgt = torch.tensor([[found.tokenizer.bos_id, *prefix]])
-    with torch.no_grad():
-        theirs, ours = adapters.logits(model, src, tgt), found.model(src, tgt)
-    if theirs.shape != ours.shape:
-        return f"The logits have the shape {tuple(theirs.shape)}. Check `logits`."
-    gap = (theirs - ours)[:, -1].abs().max().item()
+def how_far(values: Values) -> str:
+    """Say how far the logits are apart, and name the piece to check."""
+    if "shape" in values:
+        return f"The logits have the shape {tuple(values['shape'])}. Check `logits`."
+    gap = values.get("gap", 0.0)
     says = f"Given the same prefix, the logits are up to {gap:.2g} apart. "
     if gap < 1e-3:
         return says + "That is rounding, so the model is right. Check `greedy`."
@@ -227,26 +251,39 @@ def how_far(
 # -- 3: it translates with a cache -----------------------------------------------------
 
 
-def remembers(adapters: ModuleType) -> Report:
-    """Your model with a cache writes the same."""
-    found = translator()
+def remember(adapters: ModuleType) -> Values:
+    """Translate without a cache and with it."""
+    found, values = translator(), {"twice": twice(adapters)}
     model = shipped(adapters, found)
-    plain, slow = translate(found, adapters.greedy, model)
-    cached, fast = translate(found, adapters.greedy_cached, model)
-    times = f"greedy took {slow:.1f} seconds, greedy_cached {fast:.1f}."
-    for number, (written, expected) in enumerate(zip(cached, plain, strict=True)):
-        if written != expected:
-            says, at = difference(found, number, written, expected)
+    for name in "greedy", "greedy_cached":
+        began = time.perf_counter()
+        values[name] = list(written_by(found, getattr(adapters, name), model))
+        values[f"{name} seconds"] = time.perf_counter() - began
+    return values
+
+
+def judge_remembered(values: Values) -> Report:
+    """Your model with a cache writes the same."""
+    found, cached, plain = translator(), values["greedy_cached"], values["greedy"]
+    times = f"greedy took {values['greedy seconds']:.1f} seconds, greedy_cached "
+    times += f"{values['greedy_cached seconds']:.1f}."
+    for number, wanted in enumerate(plain):
+        written = cached[number] if number < len(cached) else []
+        if written != wanted:
+            says = difference(found, number, written, wanted)
             says += "Your decoder with a cache and the one without should agree. "
             says += (
                 "The very first word differs: check what the cross-attention reads."
-                if at == 0
+                if first_difference(written, wanted) == 0
                 else "The first words agree, so look at what changes with each word: "
                 "the position of the newest word, and the keys and values kept."
             )
             says += " Check `greedy_cached`."
             return failed("cache", f"{number} of 100 captions, then one differs.", says)
-    if says := twice(adapters):
+    if plain != expected():
+        says = "They are not those of the book's model: reach `translate` first."
+        return failed("cache", "the same translations, with and without it.", says)
+    if says := values["twice"]:
         says += f" Check `greedy_cached`. The times: {times}"
         return failed("cache", "the same 100 translations, without a cache.", says)
     headline = "your cache forgets nothing."
@@ -255,7 +292,12 @@ def remembers(adapters: ModuleType) -> Report:
 
 # -- Running one -----------------------------------------------------------------------
 
-MILESTONES = {"reverse": learns, "translate": translates, "cache": remembers}
+# What runs the student's code, and what judges the values that it returned.
+MILESTONES = {
+    "reverse": (reverse, judge_reversed),
+    "translate": (translate, judge_translated),
+    "cache": (remember, judge_remembered),
+}
 
 
 def failed(name: str, headline: str, says: str) -> Report:
@@ -263,19 +305,26 @@ def failed(name: str, headline: str, says: str) -> Report:
     return Report(name, False, headline, says)
 
 
+def judged(name: str, values: Values) -> Report:
+    """Judge what a student's code returned, whatever that is."""
+    try:
+        return MILESTONES[name][1](values)
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+        return failed(
+            name, "it returns no tokens.", f"The values are of no use: {error}"
+        )
+
+
 def milestone(name: str, adapters: ModuleType) -> Report:
     """Run a milestone; an error of the student's code becomes a report."""
-    with torch.random.fork_rng(devices=[]):
+    with as_before():
         try:
-            return limits.in_time(60 * MINUTES, MILESTONES[name], adapters)
+            values = MILESTONES[name][0](adapters)
         except NotImplementedError as error:
             lines = own_lines(error).splitlines()
             missing = lines[-2].rpartition(" in ")[2] if len(lines) > 1 else "a piece"
             return Report(name, None, f"not yet: {missing} is not written.")
-        except limits.TooLong as error:
-            says = f"It was stopped after {MINUTES:g} minutes, and half a minute is "
-            says += "usual. Does a loop end?"
-            return Report(name, False, "too slow.", says, trace=own_lines(error))
-        except (Exception, SystemExit) as error:
-            says = f"It raises {type(error).__name__}: {error}"
+        except BaseException as error:  # also exit() and Ctrl-C
+            says = f"It raises {plain(error)}"
             return Report(name, False, "it stopped.", says, trace=own_lines(error))
+    return judged(name, values)

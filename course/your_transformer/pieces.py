@@ -1,6 +1,7 @@
 """The pieces of "Your Transformer", each with the tests of its adapter.
 
-Every piece is a ``Build``, so an adapter is tested as an answer in a chapter is. The solutions are the library's own layers.
+Every piece is a ``Build``, so an adapter is tested as an answer in a chapter is. The
+solutions are the library's own layers.
 """
 
 import contextlib
@@ -12,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from transformer_lib.decoding import greedy_decode
 from bookkit.exercises import calling, testing
 from bookkit.exercises.exercise import (
     Build,
@@ -22,6 +22,7 @@ from bookkit.exercises.exercise import (
     roughly,
     table,
 )
+from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import (
     FeedForward,
     MultiHeadAttention,
@@ -703,8 +704,9 @@ def write(src, bos_id, eos_id, limit):
     return greedy_decode(model, src, max_len=limit, **ids)[0]
 
 
-def writing(*src, eos_id=EOS, limit=8):
-    return {"src": torch.tensor([src]), "bos_id": BOS, "eos_id": eos_id, "limit": limit}
+def writing(*src, bos_id=BOS, eos_id=EOS, limit=8):
+    ids = {"bos_id": bos_id, "eos_id": eos_id}
+    return {"src": torch.tensor([src]), **ids, "limit": limit}
 
 
 def bind_decoding(name: str) -> Callable[[ModuleType], Callable]:
@@ -723,7 +725,7 @@ WORDS = [
         "first",
         "The first word follows BOS, and BOS is not returned.",
         "Which row of the logits scores the next word?",
-        [writing(4, 5, 2, limit=1)],
+        [writing(4, 5, 2, limit=1), writing(4, 5, 2, bos_id=7, limit=1)],
     ),
     Idea(
         "next",

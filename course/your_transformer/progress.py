@@ -1,18 +1,21 @@
 """Check a piece or a milestone of a student, and show the progress."""
 
+import ast
 import hashlib
 import importlib.util
 import json
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from types import ModuleType
 
 from bookkit.exercises import checking
-from bookkit.exercises.testing import run_tests, plain
+from bookkit.exercises.calling import plain
 from bookkit.exercises.report import Report
+from bookkit.exercises.testing import Results, run_tests
 from transformer_lib.files import whole_file
 from your_transformer.milestones import MILESTONES, milestone
 from your_transformer.pieces import PIECES, Piece, float64
@@ -22,6 +25,7 @@ BY_NAME = {piece.build.name: piece for piece in PIECES}
 STEPS = [*list(BY_NAME)[:-1], "reverse", "translate", "greedy_cached", "cache"]
 NEEDS = {"reverse": "greedy", "translate": "greedy", "cache": "greedy_cached"}
 RECORD, PAGE = "progress.json", "progress.html"
+BOOK = {"transformer_lib", "bookkit", "pages", "your_transformer"}
 
 
 def load_adapters(folder: Path) -> ModuleType:
@@ -39,7 +43,7 @@ def load_adapters(folder: Path) -> ModuleType:
     sys.path.insert(0, str(folder))
     try:
         spec.loader.exec_module(adapters)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # also exit() and Ctrl-C
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame.lineno for frame in frames if frame.filename == str(path)]
         line = getattr(error, "lineno", None) or own[-1]
@@ -47,6 +51,29 @@ def load_adapters(folder: Path) -> ModuleType:
     finally:
         sys.path.remove(str(folder))
     return adapters
+
+
+def of_the_book(folder: Path) -> str:
+    """Say where a folder's code imports the book; "" if nowhere."""
+    for path in sorted(folder.glob("*.py")):
+        if path.name == "check.py":
+            continue
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            names = [each.name for each in getattr(node, "names", [])]
+            names += [str(getattr(node, "module", "")), str(getattr(node, "value", ""))]
+            for name in names:
+                if isinstance(node, ast.Import | ast.ImportFrom | ast.Constant) and (
+                    name.partition(".")[0] in BOOK
+                ):
+                    return (
+                        f"{path.name}, line {node.lineno}, uses `{name}`: that is the "
+                        "book's code and not yours."
+                    )
+    return ""
 
 
 def check_piece(piece: Piece, adapters: ModuleType) -> Report:
@@ -58,8 +85,14 @@ def check_piece(piece: Piece, adapters: ModuleType) -> Report:
         found = run_tests(piece.build, piece.answer(adapters))
     if found.fault:
         checking.failures[name, found.first] += 1
+    return report_of(piece, found)
+
+
+def report_of(piece: Piece, found: Results) -> Report:
+    """Turn the results of a piece's tests into a report."""
     if found.fault and found.fault.says.startswith("It raises NotImplementedError"):
-        return Report(name, None, "not written yet.", trace=found.fault.trace)
+        trace = found.fault.trace
+        return Report(piece.build.name, None, "not written yet.", trace=trace)
     return checking.report_of(piece.build, found)
 
 
@@ -129,6 +162,8 @@ def check_step(name: str, folder: Path) -> Report:
             test: n for (_, test), n in checking.failures.items()
         }
     progress.keep(report)
+    if report.passed and (borrowed := of_the_book(folder)):
+        report = replace(report, says=f"{report.says} {borrowed}".strip())
     return report
 
 
@@ -175,12 +210,15 @@ DARK = """if (matchMedia("(prefers-color-scheme: dark)").matches)
   document.documentElement.dataset.theme = "dark";"""
 
 
-def as_html(reports: Sequence[Report], last: Report | None = None) -> str:
+def as_html(
+    reports: Sequence[Report], shown: Sequence[Report] = (), says: str = ""
+) -> str:
     """Write the progress as a page of its own.
 
     Args:
         reports: Of all steps.
-        last: The check that was just run, to be shown in full.
+        shown: Those to show in full, such as the check that was just run.
+        says: What else there is to say.
     """
     steps = "".join(
         f'<li><span aria-hidden="true">{each.mark}</span> '
@@ -188,13 +226,14 @@ def as_html(reports: Sequence[Report], last: Report | None = None) -> str:
         f"Hints: {escape(where(each.name))}.</li>"
         for each in reports
     )
-    checked = "" if last is None else f"<h2>Last check</h2>{last._repr_html_()}"
+    checked = "".join(each._repr_html_() for each in shown)
+    checked = checked and f"<h2>What the checks say</h2>{checked}"
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Your Transformer</title><style>{STYLE}</style>"
         f"<script>{DARK}</script></head><body><main>"
-        f"<h1>Your Transformer</h1><p>{escape(summary(reports))}</p>"
+        f"<h1>Your Transformer</h1><p>{escape(summary(reports))} {escape(says)}</p>"
         f"<ol>{steps}</ol>{checked}</main></body></html>\n"
     )
 
@@ -212,6 +251,6 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     with whole_file(folder / PAGE) as unfinished:
-        unfinished.write_text(as_html(reports, last), "utf-8")
+        unfinished.write_text(as_html(reports, [last] if last else []), "utf-8")
     print(as_text(reports) if last is None else f"{last}\n\n{summary(reports)}")
     return 0 if last is None or last.passed else 1

@@ -330,9 +330,9 @@ computes attention.""",
             [
                 {
                     "query": numbers(2, 3, 1, 1),
-                    "key": numbers(2, 3, 2, 1, seed=1),
-                    "value": numbers(2, 3, 2, 5, seed=2),
-                    "mask": torch.tensor([[True, True], [True, False]])[:, None, None],
+                    "key": numbers(2, 3, 3, 1, seed=1),
+                    "value": numbers(2, 3, 3, 5, seed=2),
+                    "mask": torch.tensor([[1, 1, 1], [1, 1, 0]]).bool()[:, None, None],
                 }
             ],
             more=(
@@ -432,13 +432,6 @@ class Attend(nn.Module):
         if mask is not None:
             scores = scores + torch.zeros_like(scores).masked_fill(~mask, -INFINITY)
         return torch.matmul(torch.softmax(scores, dim=-1), value)
-
-
-def steps(query, key, value, mask, scale=None, axis=-1, fill=-INFINITY):
-    scores = query @ key.mT / (query.size(-1) ** 0.5 if scale is None else scale)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, fill)
-    return scores.softmax(dim=axis) @ value
 
 
 # -- The mask after the softmax --------------------------------------------------------

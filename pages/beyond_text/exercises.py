@@ -133,12 +133,4 @@ def by_writing(patches, size, columns):
     return result
 
 
-def axes(patches, size, columns, *order):
-    """Order the axes: pictures, rows, columns, channels, and two of each patch."""
-    x = patches.unflatten(-1, (-1, size, size)).unflatten(1, (-1, columns))
-    channels = x.shape[3]
-    shape = len(x), channels, x.shape[1] * size, columns * size
-    return x.permute(order).reshape(shape)
-
-
 EXERCISES = [SMALLER, PASTE]

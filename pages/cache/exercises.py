@@ -171,10 +171,4 @@ class ByPositions(nn.Module):
         return scores.masked_fill(later, float("-inf")).softmax(-1) @ values
 
 
-def attend(q, k, v, mask=None, scale=None):
-    return nn.functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, scale=scale
-    )
-
-
 EXERCISES = [ENCODER, PREFILL]

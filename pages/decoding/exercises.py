@@ -127,9 +127,4 @@ class BySoftmax(nn.Module):
         return logits.softmax(-1)
 
 
-def cut(probabilities, keeps):
-    kept = probabilities * keeps
-    return kept / kept.sum(dim=-1, keepdim=True)
-
-
 EXERCISES = [ENOUGH, MIN_P]

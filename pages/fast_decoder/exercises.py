@@ -169,8 +169,4 @@ class ByProduct(nn.Module):
         return torch.cat((kept, own[:, None].repeat(len(past), 1, 1, 1)), 2)
 
 
-def picked(past, parents):
-    return past.gather(1, parents[:, :, None, None].expand_as(past))
-
-
 EXERCISES = [GREEDY, FOLLOW]

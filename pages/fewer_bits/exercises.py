@@ -143,9 +143,4 @@ class BySteps(nn.Module):
         return (weight / step.masked_fill(step == 0, 1)).round() * step
 
 
-def rounded(groups, step):
-    step = torch.where(step == 0, 1.0, step)
-    return (groups / step).round() * step
-
-
 EXERCISES = [NEIGHBOUR, GROUPS]

@@ -208,15 +208,4 @@ def attend(q, k, v, mask=None, scale=None):
     )
 
 
-def put(ring, new, row):
-    ring = ring.clone()
-    ring[:, :, row] = new[:, :, 0]
-    return ring
-
-
-def both(ring_k, ring_v, k, v, t):
-    row = t % ring_k.size(2)
-    return put(ring_k, k, row), put(ring_v, v, row)
-
-
 EXERCISES = [LAYERS, RING]

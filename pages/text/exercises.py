@@ -310,11 +310,6 @@ class Cut:
         return torch.cat([torch.full((len(rows), 1), bos), targets[:, :-1]], 1), targets
 
 
-def rectangle(rows, pad, size=None):
-    size = size or max(map(len, rows))
-    return torch.tensor([(row + [pad] * size)[:size] for row in rows])
-
-
 # -- Zero in the table -----------------------------------------------------------------
 
 

@@ -83,7 +83,7 @@ $\\varepsilon = 10^{-9}$.""",
         "m": numbers(5, 3, seed=2),
         "v": numbers(5, 3, seed=3) ** 2 + 0.1,
         "step": 4,
-        "rate": 0.1,
+        "rate": 0.05,
     },
     ideas=[
         Idea(
@@ -184,13 +184,6 @@ class Adam(nn.Module):
             root = (b / (1 - 0.98**step)).sqrt() + 1e-9
             made.append(torch.stack([w - rate * a / (1 - 0.9**step) / root, a, b]))
         return tuple(torch.stack(made, dim=1).unflatten(1, weight.shape))
-
-
-def means(gradient, m, v, beta_1=0.9, beta_2=0.98):
-    return (
-        beta_1 * m + (1 - beta_1) * gradient,
-        beta_2 * v + (1 - beta_2) * gradient**2,
-    )
 
 
 # -- The shift forgotten ---------------------------------------------------------------
