@@ -161,7 +161,7 @@ def student_cells(number: int, exercise):
         yield code(f"{name}-answer", f"{start}\n{answer}", solution=True)
         yield code(f"{name}-points", "# 1 point", points=1, **graded)
     else:
-        yield code(f"{name}-answer", f'check("{name}")', solution=True)
+        yield code(f"{name}-answer", f'check("{name}")')
     answer = f"### BEGIN SOLUTION\n{exercise.answer}\n### END SOLUTION"
     reason = f"*{REASON[exercise.kind]}*\n\n{answer}"
     yield text(f"{name}-reason", reason, grade=True, solution=True, points=2)
@@ -192,7 +192,7 @@ def released(source: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Remove the solutions, as nbgrader does."""
     made = copy.deepcopy(source)
     for cell in made.cells:
-        stub = r"\1# Your code.\n\1..." if cell.cell_type == "code" else ""
+        stub = r"\1# Your code.\n\1..." if cell.cell_type == "code" else "Your answer."
         pattern = r"(?sm)^( *)### BEGIN SOLUTION.*?### END SOLUTION"
         cell.source = re.sub(pattern, stub, cell.source)
     return made
@@ -254,8 +254,12 @@ def chapters_of_book() -> dict[str, tuple[str, str, bool]]:
 def write(folder: Path) -> None:
     """Write the whole course into a folder."""
     shutil.rmtree(folder, ignore_errors=True)
-    left_out = shutil.ignore_patterns("__pycache__", ".*", "progress.*")
+    left_out = shutil.ignore_patterns(
+        "__pycache__", ".*", "progress.*", "your_transformer"
+    )
     shutil.copytree(ROOT / "course", folder, ignore=left_out)
+    handed_out = ROOT / "course" / "your_transformer" / "handed_out"
+    shutil.copytree(handed_out, folder / "your_transformer", ignore=left_out)
     chapters = chapters_of_book()
     titles = {path: title for title, path, _ in chapters.values()}
     for path, _, exercises in write_exercises.notebooks():

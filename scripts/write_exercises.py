@@ -99,7 +99,7 @@ def with_exercises(notebook, listed):
 
 def notebooks():
     """List the notebooks that have exercises: path, content, and exercises."""
-    listed = exercises()
+    listed = dict(exercises())
     for path in sorted((ROOT / "book").glob("*.ipynb")):
         notebook = json.loads(path.read_text("utf-8"))
         label = notebook["cells"][0]["metadata"].get("label", "")

@@ -370,5 +370,13 @@ def serve(requests: int, replies: int, worker: Worker) -> None:
             print(json.dumps(reply), file=out, flush=True)
 
 
+def apart(worker: type[Worker]) -> None:
+    """Serve in a child, so that the parent that an answer sees is not the grader."""
+    if os.fork():
+        os.wait()
+    else:
+        serve(int(sys.argv[1]), int(sys.argv[2]), worker())
+
+
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), int(sys.argv[2]), Worker())
+    apart(Worker)

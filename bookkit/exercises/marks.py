@@ -31,11 +31,13 @@ SLIP = 0.6  # of the points, for an answer with one mistake that we know
 def share(run: Run, results: Results) -> float:
     """Return the share of an exercise's points that an answer earns.
 
-    An answer that holds no more tests than a constant result does earns nothing. One
-    that holds more earns a half, and the other half grows with the tests that hold. One
+    An answer that holds no more tests than a constant result does earns nothing, and so
+    does one that calls what the task forbids. One that holds more earns a half, and the other half grows with the tests that hold. One
     mistake that the page lists costs no more than ``1 - SLIP``, however many tests it
     fails.
     """
+    if any(part in name for part in run.build.forbids for name in run.used):
+        return 0.0
     if results.fault is None:
         return 1.0
     held = len(results.held - UNCOUNTED)
@@ -186,25 +188,25 @@ def grade(name: str, cells: Sequence[str]) -> tuple[float, Report]:
             found = run_tests(run.build, run=run)
         except Raised as error:
             return 0.0, Report(name, False, "not run.", f"It raises {error.says}")
-    return share(run, found), report_of(exercise, found)
+        return share(run, found), report_of(exercise, found)
 
 
 def grade_letters(exercise: Break, given: str) -> tuple[float, Report]:
     """Grade the letters of a *Break*."""
     if not given:
         return 0.0, Report(exercise.name, None, "not written.")
-    report = question.reply(exercise, given, ())
+    report = question.reply(exercise, given, {})
     return float(bool(report.passed)), report
 
 
 def points(exercise: Build) -> int:
-    """Return the points of an exercise: two for each statement of its solution.
+    """Return what an exercise is worth: two points for each statement of its solution.
 
-    At least four and at most twelve.
+    At least six, because even a short one wants thought, and at most twelve.
     """
     tree = ast.parse(dedent(inspect.getsource(exercise.rights[0])))
     written = [node for node in ast.walk(tree.body[0]) if isinstance(node, ast.stmt)]
-    return min(max(2 * (len(written) - 1), 4), 12)
+    return min(max(2 * (len(written) - 1), 6), 12)
 
 
 def harmless(name: str) -> str:

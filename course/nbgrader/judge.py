@@ -8,6 +8,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader.api import Gradebook, MissingEntry
@@ -108,7 +109,7 @@ class Table(ExportPlugin):
             if not files:
                 says = "nothing was handed in"
             elif submission is None or not any(graded.glob("*.ipynb")):
-                says = f"could not be read: {', '.join(files)}"
+                says = "; ".join(map(unreadable, sorted(folder.glob("*"))))
                 submission = None
             if submission is None:
                 yield [student, assignment.name, "", "", says]
@@ -122,3 +123,15 @@ class Table(ExportPlugin):
                 student, assignment.name, round(submission.score, 1),
                 submission.max_score, says, *(points.get(name, "") for name in names),
             ]  # fmt: skip
+
+
+def unreadable(path: Path) -> str:
+    """Say why a file has no points."""
+    if path.suffix != ".ipynb":
+        return f"{path.name} is no notebook"
+    try:
+        nbformat.read(path, as_version=4)
+    except Exception as error:  # of whatever was handed in
+        says = str(error).partition("\n")[0][:80]
+        return f"{path.name} cannot be read: {says}"
+    return f"{path.name} is not graded: is this the assignment's name?"

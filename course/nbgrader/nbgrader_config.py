@@ -15,6 +15,7 @@ c = get_config()  # noqa: F821  (nbgrader defines it)
 c.CourseDirectory.course_id = "transformer"
 c.CourseDirectory.root = str(HERE)
 c.ClearSolutions.code_stub = {"python": "# Your code.\n..."}
+c.ClearSolutions.text_stub = "Your answer."
 c.OverwriteCells.add_missing_cells = True  # also what a student deleted
 c.ExportApp.plugin_class = judge.Table
 INSTEAD = {Execute: judge.Judge, DeduplicateIds: judge.Deduplicate}

@@ -1,11 +1,10 @@
 """A student's folder in a process of its own; see ``bookkit.exercises.calling``."""
 
-import sys
 from pathlib import Path
 
 import torch
 
-from bookkit.exercises.calling import Raised, Worker, own_lines, packed, plain, serve
+from bookkit.exercises.calling import Raised, Worker, apart, own_lines, packed, plain
 from transformer_lib.model import TransformerConfig
 from your_transformer.milestones import MILESTONES
 from your_transformer.pieces import float64
@@ -44,4 +43,4 @@ class Student(Worker):
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), int(sys.argv[2]), Student())
+    apart(Student)
