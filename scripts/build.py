@@ -20,7 +20,7 @@ from pathlib import Path
 from execute import ExecutionFailed, execute
 
 # A change here can change the output of any cell: execute all chapters again.
-EXECUTED_WITH = ["transformer_lib", "bookkit", "models", "experiments"]
+EXECUTED_WITH = ["transformer_lib", "bookkit", "pages", "models", "experiments"]
 EXECUTED_WITH += ["requirements.txt"]
 # A change here can change every page: render all of them again.
 RENDERED_WITH = ["_config.yml", "_ext", "_toc.yml", "book/_static"]
@@ -98,7 +98,9 @@ def digest(root: Path, names: list[str]) -> str:
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             inside = path.relative_to(root)
             # Leave out what a build itself creates.
-            if path.is_file() and not {"__pycache__", "made"} & set(inside.parts):
+            made = {"__pycache__", "made", "build"} & set(inside.parts)
+            made = made or ".egg-info/" in inside.as_posix()
+            if path.is_file() and not made:
                 total.update(inside.as_posix().encode() + b"\0")
                 total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()

@@ -19,7 +19,8 @@ PARTS = [
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"),
     *("README.md", "make.py", "_config.yml", "_ext", "_toc.yml"),
     *("benchmarks", "book", "bookkit", "course", "experiments", "models"),
-    *("pyproject.toml", "requirements.txt", "scripts", "tests", "transformer_lib"),
+    *("pages", "pyproject.toml", "requirements.txt", "scripts", "tests"),
+    "transformer_lib",
 ]
 START = """<!DOCTYPE html>
 <html lang="en">
@@ -49,7 +50,7 @@ def files(top: Path) -> Iterator[Path]:
     """List the files in a folder, or the file itself; nothing hidden or compiled."""
     if top.is_file():
         yield top
-    elif top.is_dir() and top.name != "__pycache__":
+    elif top.is_dir() and not top.name.endswith(("__pycache__", ".egg-info")):
         for path in sorted(top.iterdir()):
             if not path.name.startswith("."):
                 yield from files(path)

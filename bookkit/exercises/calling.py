@@ -182,10 +182,10 @@ def is_stub(answer: object) -> bool:
 
     def empty(): ...
 
-    code = getattr(answer, "__code__", None)
-    return isinstance(code, types.CodeType) and (
-        code.co_code == empty.__code__.co_code and code.co_consts[-1] is None
-    )
+    if not isinstance(answer, types.FunctionType):
+        return False
+    code = answer.__code__
+    return code.co_code == empty.__code__.co_code and code.co_consts[-1] is None
 
 
 def call(

@@ -75,7 +75,8 @@ def check(name: str, answer: object = NOTHING) -> Report | Question:
             return Question(exercise)
         earned = dict(zip(TITLES, exercise.hints[: failures[name] + 1], strict=False))
         report = reply(exercise, answer, earned)
-        failures[name] += report.passed is False
+        if report.passed is False:
+            failures[name] += 1
         return report
     if answer is NOTHING or is_stub(answer):
         tests = [(says, None) for says, _ in tests_of(exercise).values()]

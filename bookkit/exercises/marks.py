@@ -32,9 +32,9 @@ def share(run: Run, results: Results) -> float:
     """Return the share of an exercise's points that an answer earns.
 
     An answer that holds no more tests than a constant result does earns nothing, and so
-    does one that calls what the task forbids. One that holds more earns a half, and the other half grows with the tests that hold. One
-    mistake that the page lists costs no more than ``1 - SLIP``, however many tests it
-    fails.
+    does one that calls what the task forbids. One that holds more earns a half, and the
+    other half grows with the tests that hold. One mistake that the page lists costs no
+    more than ``1 - SLIP``, however many tests it fails.
     """
     if any(part in name for part in run.build.forbids for name in run.used):
         return 0.0

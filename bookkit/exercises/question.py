@@ -39,8 +39,11 @@ def key(exercise: Predict | Break, answer: object) -> str:
     """
     kind = form(exercise)
     if kind == "several":
-        given = answer if isinstance(answer, str) else " ".join(map(str, answer))
-        letters = set(re.sub(r"\band\b|[^a-z0-9]", "", given.lower()))
+        several = isinstance(answer, list | tuple | set | frozenset)
+        given = " ".join(map(str, answer)) if several else str(answer)
+        written = {letter.lower(): letter for letter in exercise.checks}
+        found = re.sub(r"\band\b|[^a-z0-9]", "", given.lower())
+        letters = {written.get(letter, letter) for letter in found}
         if not letters <= exercise.checks.keys():
             known = ", ".join(exercise.checks)
             several = "".join(exercise.checks)[:2]

@@ -44,6 +44,18 @@ def device() -> torch.device | None:
     return None if found.type == "cpu" else found
 
 
+def repair(owner: object, kept: dict) -> None:
+    """Put the functions of a module or a class back."""
+    for name in vars(owner).keys() | kept.keys():
+        if name in kept and vars(owner).get(name) is kept[name]:
+            continue
+        with contextlib.suppress(AttributeError, TypeError):
+            if name in kept:
+                setattr(owner, name, kept[name])
+            elif isinstance(owner, type):  # a module may have got a submodule
+                delattr(owner, name)
+
+
 @contextlib.contextmanager
 def as_before() -> Iterator[None]:
     """Put back what the block changes: dtype, device, seeds, hooks, folder and more."""
@@ -61,10 +73,8 @@ def as_before() -> Iterator[None]:
         yield
     finally:
         for owner, kept in zip(PATCHED, functions, strict=True):
-            for name, value in kept.items():
-                if vars(owner).get(name) is not value:
-                    with contextlib.suppress(AttributeError, TypeError):
-                        setattr(owner, name, value)
+            if vars(owner) != kept:
+                repair(owner, kept)
         for name, kept in hooks.items():
             found = getattr(module, name)
             if isinstance(kept, dict):

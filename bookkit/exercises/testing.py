@@ -45,7 +45,8 @@ class Run:
     def attempt(self, case: Case, d_ff: int = 0) -> tuple[object, list]:
         """Call the answer with copies of the arguments: its result, and the copies."""
         given = list(copy.deepcopy(case).values())
-        made, self.count = call(self.answer, given, self.printed, self.used, d_ff)
+        with as_before():
+            made, self.count = call(self.answer, given, self.printed, self.used, d_ff)
         return made, given
 
     def own_gradients(self, case: Case) -> list[Tensor | None]:
@@ -54,7 +55,8 @@ class Run:
         def run(given: list) -> object:
             return call(self.answer, given, self.printed, self.used)[0]
 
-        return gradients(run, list(case.values()))
+        with as_before():
+            return gradients(run, list(case.values()))
 
     # What is the same everywhere.
 
@@ -410,7 +412,7 @@ def tests_of(build: Build) -> dict[str, tuple[str, Callable]]:
 def run_tests(
     build: Build, answer: Callable | None = None, run: Run | None = None
 ) -> Results:
-    """Test an answer, and leave every setting as it was.
+    """Test an answer. Each call leaves every setting as it was.
 
     A failed test does not hide the later ones, unless they make no sense without it.
 
@@ -421,7 +423,7 @@ def run_tests(
     """
     run, done = run or Run(build, answer), Results()
     stop = STOP if run.lenient else STOP | {"shape", "finite"}
-    with as_before(), torch.enable_grad():
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(0)
         for name, (says, test) in tests_of(build).items():
             if done.failed if name in ALL_RIGHT else done.failed & stop:
