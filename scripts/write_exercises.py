@@ -27,13 +27,18 @@ def markdown(name, text):
     return {"cell_type": "markdown", "id": name, "metadata": {}, "source": lines(text)}
 
 
-def code(name, text, hidden=False):
-    metadata = {"jupyter": {"source_hidden": True}, "tags": ["solution"]}
+def code(name, text, kind=""):
+    """Return a cell; a page shows only the result of a question."""
+    metadata = {
+        "": {},
+        "solution": {"jupyter": {"source_hidden": True}, "tags": ["solution"]},
+        "question": {"tags": ["remove-input"]},
+    }[kind]
     return {
         "cell_type": "code",
         "execution_count": None,
         "id": name,
-        "metadata": metadata if hidden else {},
+        "metadata": metadata,
         "outputs": [],
         "source": lines(text),
     }
@@ -63,9 +68,9 @@ def cells_of(number, exercise):
     elif isinstance(exercise, Break):
         letters = "".join(exercise.checks)[:2]
         form = f'# Or with letters: check("{exercise.name}", "{letters}")'
-        yield code(f"{name}-try", f"{ask}\n{form}")
+        yield code(f"{name}-try", f"{ask}\n{form}", "question")
     else:
-        yield code(f"{name}-try", ask)
+        yield code(f"{name}-try", ask, "question")
     parts = [
         f"{heading}\n\n{hint}"
         for heading, hint in zip(HINTS, exercise.hints, strict=False)
@@ -73,7 +78,7 @@ def cells_of(number, exercise):
     parts.append(f"#### Answer\n\n{exercise.answer}")
     yield markdown(f"{name}-answer", "\n\n".join(parts))
     if isinstance(exercise, Build):
-        yield code(f"{name}-solution", f"{solution(exercise)}\n\n\n{ask}", hidden=True)
+        yield code(f"{name}-solution", f"{solution(exercise)}\n\n\n{ask}", "solution")
 
 
 def section(listed):

@@ -2,7 +2,6 @@
 
 import csv
 import inspect
-import io
 import itertools
 import json
 import math
@@ -11,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,9 @@ from book_files import BOOK, ROOT
 from torch import nn
 
 import course
-from bookkit.exercises import Build, exercises, limits, load
+from bookkit.exercises import Build, exercises, load
+from bookkit.exercises.marks import points
+from bookkit.exercises.wrong_answers import wrong_answers
 
 BUILDS = [
     each
@@ -43,65 +43,6 @@ def cells(path):
     return {cell["id"]: "".join(cell["source"]) for cell in notebook["cells"]}
 
 
-# -- The tests that nbgrader runs ------------------------------------------------------
-
-
-listed_tests = cache(lambda name: course.tests_of(load(name)))
-
-
-def held(exercise, answer):
-    """Return which of the exercise's tests hold for an answer."""
-    function = exercise.call.partition("(")[0]
-
-    def holds(source):
-        names = {"torch": torch, function: answer}
-        try:
-            limits.call(lambda: exec(source, names), [], limits.Printed())
-        except (Exception, limits.TooLong):
-            return False
-        return True
-
-    return [holds(source) for _, source, _ in listed_tests(exercise.name)]
-
-
-@pytest.mark.parametrize("exercise", BUILDS, ids=lambda each: each.name)
-def test_right_answers_get_all_points_and_wrong_ones_do_not(exercise, monkeypatch):
-    monkeypatch.setattr(limits, "SECONDS", 0.4)
-    hidden = [hidden for *_, hidden in listed_tests(exercise.name)]
-    assert any(hidden)
-    assert not all(hidden)
-    for right in exercise.rights:
-        assert all(held(exercise, right)), right
-    for wrong, _ in exercise.wrongs:
-        results = held(exercise, wrong)
-        kept = [holds for holds, is_hidden in zip(results, hidden, strict=True)]
-        assert not all(kept), wrong.__name__
-
-
-def test_hidden_tests_have_other_numbers():
-    for exercise in BUILDS:
-        for seed, idea in enumerate(exercise.ideas):
-            case = idea.cases[0]
-            if any(
-                isinstance(value, torch.Tensor)
-                and value.is_floating_point()
-                and (value.isfinite() & (value != 0)).any()
-                for value in case.values()
-            ):
-                other = course.other_numbers(exercise, case, seed)
-                code = course.assertions(exercise, case)
-                assert course.assertions(exercise, other) != code, idea.says
-
-
-def test_a_solution_needs_no_more_than_the_imports_of_the_notebook():
-    for exercise in BUILDS:
-        names = {}
-        exec(course.IMPORTS, names)
-        exec(course.with_markers(exercise), names)
-        answer = names[exercise.call.partition("(")[0]]
-        assert all(held(exercise, answer)), exercise.name
-
-
 # -- The editions ----------------------------------------------------------------------
 
 
@@ -115,20 +56,11 @@ def lines_of(answer):
     }
 
 
-def released(source):
-    """Return a cell as nbgrader releases it."""
-    for what in ("SOLUTION", "HIDDEN TESTS"):
-        source = re.sub(f"(?s)### BEGIN {what}.*?### END {what}", "", source)
-    return source
-
-
-def test_no_line_of_a_solution_is_in_the_editions_for_students(made):
+def test_no_line_of_a_solution_is_in_the_notebooks_for_students(made):
     texts = [
         "\n".join(cells(path).values()) for path in (made / "student").glob("*.ipynb")
     ]
-    graded = (made / "nbgrader").rglob("*.ipynb")
-    texts += [released("\n".join(cells(path).values())) for path in graded]
-    assert len(texts) == 2 * len(exercises())
+    assert len(texts) == len(exercises())
     whole = {line.strip() for text in texts for line in text.split("\n")}
     for exercise in BUILDS:
         for right in exercise.rights:
@@ -143,24 +75,22 @@ def test_the_teacher_sees_every_solution_and_every_mistake(made):
         text = "\n".join(cells(made / "teacher" / path.name).values())
         for exercise in listed:
             assert exercise.answer in text
-            for wrong, _ in getattr(exercise, "wrongs", []):
-                wrong = wrong if inspect.isfunction(wrong) else type(wrong)
-                assert f" {wrong.__name__}(" in text, wrong
+            for wrong in wrong_answers().get(exercise.name, []):
+                assert wrong.shown in text, wrong.name
 
 
-def test_a_student_is_told_how_many_tests_are_hidden(made):
+def test_each_exercise_has_a_place_for_its_points(made):
     for path, _, listed in course.write_exercises.notebooks():
-        source = cells(made / "nbgrader" / "source" / path.stem / path.name)
+        source = made / "nbgrader" / "source" / path.stem / path.name
+        notebook = json.loads(source.read_text("utf-8"))
+        graders = [cell["metadata"].get("nbgrader", {}) for cell in notebook["cells"]]
+        worth = {each["grade_id"]: each.get("points") for each in graders if each}
         for exercise in listed:
             if isinstance(exercise, Build):
-                tests = [
-                    source[key] for key in source if f"{exercise.name}-test-" in key
-                ]
-                hidden = sum("BEGIN HIDDEN" in test for test in tests)
-                told = (
-                    f"{len(tests) - hidden} tests are visible and {hidden} are hidden"
-                )
-                assert told in source[exercise.name]
+                assert worth[f"{exercise.name}-points"] == points(exercise)
+                assert worth[f"{exercise.name}-answer"] is None
+            else:
+                assert worth[f"{exercise.name}-reason"] == 2
 
 
 def test_the_plans_are_those_of_the_teaching_page(made):
@@ -231,45 +161,46 @@ def test_the_numbers_of_the_exam_s_key_are_right():
     assert f"{0.4 * 0.9:.2f}" in answers["10"]
 
 
-# -- Ten students ----------------------------------------------------------------------
+# -- Students --------------------------------------------------------------------------
 
 RIGHT = """def from_lengths(lengths, size):
     return (torch.arange(size) < lengths[:, None])[:, None, None, :]"""
-WRONG = RIGHT.replace("(size)", "(int(lengths.max()))")
 STUDENTS = {
     "right": RIGHT,
-    "right_in_another_way": """def from_lengths(lengths, size):
-    mask = torch.zeros(len(lengths), 1, 1, size, dtype=torch.bool)
-    for row, length in enumerate(lengths.tolist()):
-        mask[row, ..., :length] = True
-    return mask""",
-    "wrong": WRONG,
+    "right_by_numpy": """import numpy as np
+
+
+def from_lengths(lengths, size):
+    mask = np.arange(size) < lengths.numpy()[:, None]
+    return torch.from_numpy(mask)[:, None, None]""",
+    "one_slip": RIGHT.replace("<", "<="),
+    "without_axes": RIGHT.replace("[:, None, None, :]", ""),
     "blank": None,
-    "endless": "def from_lengths(lengths, size):\n    while True:\n        pass",
-    "tampered": WRONG,
-    "crash": "import os\n\n\ndef from_lengths(lengths, size):\n    os._exit(1)",
-    "huge_output": RIGHT
-    + "\n\n\nprint('mask ' * 10**7)\nfor i in range(10**5):\n    print(i)",
-    "imports": "from bookkit.exercises import load\n\n"
+    "cannot_be_parsed": RIGHT.replace("def", "de"),
+    "endless": "while True:\n    pass",
+    "ends": "def from_lengths(lengths, size):\n    exit(0)",
+    "copied": "from bookkit.exercises import load\n\n"
     'from_lengths = load("masks-4").rights[0]',
-    "showtraceback": WRONG
-    + "\n\n\nget_ipython().showtraceback = lambda *rest, **names: None",
+    "html": f"{RIGHT}\n\n\nraise ValueError('<script>alert()</script>')",
 }
-FULL = 7  # the tests of this exercise
-# An endless loop in a test costs five seconds, so the assignment has one exercise.
-POINTS = dict.fromkeys(STUDENTS, 0) | {
-    "right": FULL,
-    "right_in_another_way": FULL,
-    "huge_output": FULL,
-    "wrong": FULL - 2,  # two hidden tests have a mask that is wider
-    "tampered": FULL - 2,
-    "showtraceback": FULL - 2,
+FULL = points(load("masks-4"))
+POINTS = dict.fromkeys(STUDENTS, "0.0") | {
+    "right": f"{FULL:.1f}",
+    "right_by_numpy": f"{FULL:.1f}",
+    "html": f"{FULL:.1f}",
+    "deleted": f"{FULL:.1f}",
+    "copied_cell": f"{FULL:.1f}",
+    "one_slip": f"{0.6 * FULL:.1f}",
+    "without_axes": f"{0.9 * FULL:.1f}",
+    "empty": "",
+    "not_json": "",
+    "other_name": "",
 }
 
 
 @pytest.fixture(scope="module")
 def submitted(made, tmp_path_factory):
-    """A course with one small assignment, released and handed in by ten students."""
+    """A course with one small assignment, released and handed in by many students."""
     folder = tmp_path_factory.mktemp("graded") / "course"
     shutil.copytree(made, folder)
     source = folder / "nbgrader" / "source"
@@ -279,17 +210,31 @@ def submitted(made, tmp_path_factory):
     graded = course.editions("lengths", listed)["nbgrader"]
     course.nbformat.write(graded, source / "lengths" / "lengths.ipynb")
     nbgrader(folder, "generate_assignment")
-    notebook = folder / "nbgrader" / "release" / "lengths" / "lengths.ipynb"
-    for student, answer in STUDENTS.items():
-        written = json.loads(notebook.read_text("utf-8"))
+    released = folder / "nbgrader" / "release" / "lengths" / "lengths.ipynb"
+
+    def hand_in(student, text, name="lengths.ipynb"):
+        path = folder / "nbgrader" / "submitted" / student / "lengths" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text if isinstance(text, str) else json.dumps(text), "utf-8")
+
+    def notebook(answer):
+        written = json.loads(released.read_text("utf-8"))
         for cell in written["cells"]:
             if cell["id"] == "masks-4-answer" and answer:
                 cell["source"] = answer
-            if student == "tampered" and "-test-" in cell["id"]:
-                cell["source"] = "assert True"
-        path = folder / "nbgrader" / "submitted" / student / "lengths"
-        path.mkdir(parents=True)
-        (path / "lengths.ipynb").write_text(json.dumps(written), "utf-8")
+        return written
+
+    for student, answer in STUDENTS.items():
+        hand_in(student, notebook(answer))
+    deleted, copied = notebook(RIGHT), notebook(RIGHT)
+    deleted["cells"] = [c for c in deleted["cells"] if c["id"] != "masks-4-points"]
+    (answer,) = [c for c in copied["cells"] if c["id"] == "masks-4-answer"]
+    copied["cells"].append({**answer, "id": "again"})
+    hand_in("deleted", deleted)
+    hand_in("copied_cell", copied)
+    hand_in("empty", "")
+    hand_in("not_json", "hello")
+    hand_in("other_name", notebook(RIGHT), "lengths (1).ipynb")
     return folder
 
 
@@ -309,31 +254,20 @@ def nbgrader(folder, command, *options):
 
 
 @pytest.mark.slow
-def test_ten_students_get_the_grades_that_they_deserve(submitted):
-    status, printed = nbgrader(submitted, "autograde")
+def test_every_student_gets_the_grade_that_is_deserved(submitted):
+    _, printed = nbgrader(submitted, "autograde")
     nbgrader(submitted, "export")
     with open(submitted / "nbgrader" / "grades.csv", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    grades = {row["student_id"]: float(row["score"] or 0) for row in rows}
-    assert grades == POINTS, printed
-    assert {float(row["max_score"]) for row in rows} == {FULL}
-    assert status == 1
-    assert "lengths' for student 'crash'" in printed  # the guide says what to do
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert {name: row["points"] for name, row in rows.items()} == POINTS, printed
+    says = {name: row["what happened"] for name, row in rows.items()}
+    assert "cannot be read" in says["empty"]
+    assert "cannot be read" in says["not_json"]
+    assert "lengths (1).ipynb is not graded" in says["other_name"]
     nbgrader(submitted, "generate_feedback")
-    feedback = submitted / "nbgrader" / "feedback"
-    returned = {path.parts[-3] for path in feedback.rglob("*.html")}
-    assert returned == STUDENTS.keys() - {"crash"}
-
-
-@pytest.mark.slow
-def test_the_plain_script_gives_the_same_grades(submitted):
-    done = subprocess.run(
-        [sys.executable, "grade.py", "lengths", "nbgrader/submitted"],
-        cwd=submitted,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = list(csv.reader(io.StringIO(done.stdout)))
-    grades = {Path(row[0]).parts[0]: int(row[1]) for row in rows[1:]}
-    assert grades == POINTS
+    pages = {
+        path.parts[-3]: path.read_text("utf-8")
+        for path in (submitted / "nbgrader" / "feedback").rglob("*.html")
+    }
+    assert "Count the open keys of each sentence" in pages["one_slip"]
+    assert "<script>alert" not in pages["html"]

@@ -1,5 +1,6 @@
 """Your Transformer: correct models of any style pass, and wrong ones learn why."""
 
+import csv
 import json
 import os
 import re
@@ -14,16 +15,20 @@ import torch
 from axe import findings
 from book_files import ROOT
 
-from bookkit.exercises import limits
+from bookkit.exercises import process, testing
 from bookkit.exercises.report import written
-from bookkit.exercises.testing import tests_of
-from your_transformer import milestones
+from bookkit.exercises.wrong_answers import entries
+from your_transformer import grade, worker
 from your_transformer import progress as yours
-from your_transformer.milestones import MILESTONES, captions, milestone
-from your_transformer.models.mistakes import MISTAKES
+from your_transformer.milestones import MILESTONES, captions, judged, milestone
 
-MODELS = ROOT / "tests" / "your_transformers"
-HANDED_OUT = ROOT / "course" / "your_transformer"
+MODELS = ROOT / "course" / "your_transformer" / "models"
+HANDED_OUT = ROOT / "course" / "your_transformer" / "handed_out"
+# By piece and name: code of functional.py, what is written instead, and the message.
+MISTAKES = {}
+for step, title, [(old, new)] in entries((MODELS / "mistakes.txt").read_text("utf-8")):
+    name, _, says = title.partition(": ")
+    MISTAKES.setdefault(step, {})[name] = "\n".join(old), "\n".join(new), says
 every_model = pytest.mark.parametrize(
     "model", ["by_library", "functional", "sequence_first"]
 )
@@ -50,21 +55,26 @@ def test_a_correct_model_passes_every_piece(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("step", "name"), [(step, name) for step, each in MISTAKES.items() for name in each]
+    ("step", "name"),
+    [
+        (step, name)
+        for step, each in MISTAKES.items()
+        for name in each
+        if name != "endless"
+    ],
 )
-def test_a_mistake_is_named_and_no_solution_is_shown(step, name, tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "SECONDS", 1)
+def test_a_mistake_is_named_and_no_solution_is_shown(step, name, tmp_path):
     folder = wrong(step, name, tmp_path)
     build = yours.BY_NAME[step].build
-    every_test = tests_of(build)
+    every_test = testing.tests_of(build)
     record = {"failures": {step: dict.fromkeys(every_test, 9)}, "passed": {}}
     (folder / yours.RECORD).write_text(json.dumps(record), "utf-8")
     report = yours.check_step(step, folder)
     assert report.passed is False
     assert MISTAKES[step][name][2] in report.says
     for idea in build.ideas:
-        if f"“{idea.says}”" in report.says and "stopped" not in report.says:
-            assert report.hints == (idea.more or build.hints[1:])
+        if f"“{idea.says}”" in report.says:
+            assert tuple(report.hints.values()) == (idea.more or build.hints[1:])
     report = replace(report, trace="")  # the student's own lines
     shown = repr(report) + report._repr_html_()
     assert not [line for line in solutions() if line in shown]
@@ -74,7 +84,6 @@ def test_a_mistake_is_named_and_no_solution_is_shown(step, name, tmp_path, monke
 def solutions():
     """Return the lines of the library's layers and of the models that pass."""
     files = [*MODELS.glob("*.py"), *(ROOT / "transformer_lib/model").glob("*.py")]
-    files.remove(MODELS / "mistakes.py")
     lines = {
         line.strip() for path in files for line in path.read_text("utf-8").split("\n")
     }
@@ -135,7 +144,7 @@ def test_a_milestone_stays_reached_until_the_code_changes(tmp_path):
 
 def test_the_page_escapes_text(tmp_path):
     report = yours.Report("attention", False, "<b>", "<script>", trace="<i>")
-    page = yours.as_html([report], report)
+    page = yours.as_html([report], [report])
     for bad in ("<b>", "<script></p>", "<i>"):
         assert bad not in page
     assert '<html lang="en">' in page
@@ -146,7 +155,7 @@ def test_the_page_escapes_text(tmp_path):
 def test_everyone_can_read_the_page(scheme, tab, tmp_path):
     reports = [yours.Report(name, None, "not written yet.") for name in yours.STEPS]
     last = yours.check_step("logits", wrong("logits", "no root", tmp_path))
-    (tmp_path / yours.PAGE).write_text(yours.as_html(reports, last), "utf-8")
+    (tmp_path / yours.PAGE).write_text(yours.as_html(reports, [last]), "utf-8")
     tab.emulate_media(color_scheme=scheme)
     tab.set_viewport_size({"width": 400, "height": 800})
     tab.goto((tmp_path / yours.PAGE).as_uri())
@@ -201,13 +210,90 @@ def test_a_milestone_names_the_piece_that_is_not_written():
     assert "build is not written" in milestone("translate", adapters).headline
 
 
-def test_an_endless_milestone_is_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(milestones, "MINUTES", 0.05)
-    report = yours.check_step("translate", wrong("greedy", "endless", tmp_path))
+def test_a_milestone_that_is_interrupted_says_so(tmp_path):
+    folder = folder_of("functional", tmp_path)
+    text = (folder / "adapters.py").read_text("utf-8")
+    ends = "\n\ndef build(config):\n    raise KeyboardInterrupt\n"
+    (folder / "adapters.py").write_text(text + ends, "utf-8")
+    report = yours.check_step("translate", folder)
     assert report.passed is False
-    assert "stopped after 0.05 minutes, and half a minute is usual" in report.says
-    assert "in greedy" in report.trace
-    assert "milestones.py" not in report.trace
+    assert "It was interrupted. Does a loop end?" in report.says
+    assert "in build" in report.trace
+
+
+@pytest.mark.parametrize("values", [{}, {"written": 3}, {"written": [["a"], None]}])
+@pytest.mark.parametrize("name", MILESTONES)
+def test_values_that_are_no_tokens_reach_no_milestone(name, values):
+    assert (
+        judged(name, values | dict.fromkeys(("greedy", "greedy_cached"), 5)).passed
+        is False
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import transformer_lib",
+        "from transformer_lib.model import Transformer",
+        "import your_transformer.pieces as mine",
+        "model = __import__('transformer_lib.model')",
+    ],
+)
+def test_code_of_the_book_is_named_in_the_verdict(tmp_path, line):
+    folder = folder_of("functional", tmp_path)
+    assert yours.of_the_book(folder) == ""
+    assert "book" not in yours.check_step("causal_mask", folder).says
+    (folder / "mine.py").write_text(line + "\n", "utf-8")
+    assert "mine.py, line 1, uses `" in yours.check_step("causal_mask", folder).says
+
+
+STUDENTS = {
+    "good": "",
+    "exits": "import sys\nsys.exit(0)",
+    "ends": "def attention(*arguments):\n    os._exit(0)",
+    "prints": "def attention(*arguments):\n    print('right. All 13 tests hold.')",
+    "kills": "os.kill(os.getppid(), 9)",
+    "forks": "if os.fork() == 0:\n    time.sleep(1000)",
+    "sleeps": "def attention(*arguments):\n    time.sleep(1000)",
+    "=1+1": "import transformer_lib",
+}
+POINTS = {"exits": "", "ends": "2.0", "prints": "2.0", "sleeps": "2.0"}
+SAYS = {
+    "exits": "could not be run: adapters.py, line",
+    "missing": "could not be run: adapters.py is missing",
+    "'=1+1": "that is the book's code and not yours",
+}
+
+
+@pytest.mark.program
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Linux and macOS")
+def test_a_class_is_graded_whatever_a_student_does(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(grade, "STEPS", ["attention", "causal_mask"])
+    monkeypatch.setattr(process, "SECONDS", 1.0)
+    (tmp_path / "missing").mkdir()
+    for name, code in STUDENTS.items():
+        (tmp_path / name).mkdir()
+        folder = folder_of("functional", tmp_path / name)
+        with open(folder / "adapters.py", "a", encoding="utf-8") as file:
+            file.write(f"\n\nimport os\nimport time\n\n{code}\n")
+    assert grade.main(tmp_path) == 0
+    with open(tmp_path / "grades.csv", encoding="utf-8") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert rows.keys() == {"missing", "'=1+1", *STUDENTS} - {"=1+1"}
+    points = {
+        name: row[f"of {sum(grade.POINTS.values())} points"]
+        for name, row in rows.items()
+    }
+    assert points == dict.fromkeys(rows, "4.0") | POINTS | {"missing": ""}
+    for name, row in rows.items():
+        assert SAYS.get(name, "") in row["what happened"]
+    page = (tmp_path / "feedback" / "sleeps.html").read_text("utf-8")
+    assert "it was stopped after 1 seconds. Does a loop end?" in page
+    assert "All 13 tests hold" not in (tmp_path / "feedback" / "ends.html").read_text(
+        "utf-8"
+    )
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert str(worker.__file__) not in left
 
 
 @pytest.mark.slow

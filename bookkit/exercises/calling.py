@@ -368,14 +368,18 @@ def serve(requests: int, replies: int, worker: Worker) -> None:
             except Raised as error:
                 reply = {"raises": error.says, "trace": error.trace}
             print(json.dumps(reply), file=out, flush=True)
+    os._exit(0)
 
 
 def apart(worker: type[Worker]) -> None:
     """Serve in a child, so that the parent that an answer sees is not the grader."""
-    if os.fork():
-        os.wait()
-    else:
-        serve(int(sys.argv[1]), int(sys.argv[2]), worker())
+    requests, replies = map(int, sys.argv[1:3])
+    if not os.fork():
+        serve(requests, replies, worker())
+    os.close(requests)
+    os.close(replies)
+    os.wait()
+    os._exit(0)
 
 
 if __name__ == "__main__":

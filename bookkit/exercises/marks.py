@@ -39,7 +39,7 @@ def share(run: Run, results: Results) -> float:
     if any(part in name for part in run.build.forbids for name in run.used):
         return 0.0
     if results.fault is None:
-        return 1.0
+        return 0.9 if run.reshaped else 1.0
     held = len(results.held - UNCOUNTED)
     every = held + len(results.failed - UNCOUNTED)
     every += len([name for name, _ in results.waiting if name not in UNCOUNTED])

@@ -92,7 +92,7 @@ class Process:
         os.close(self.replies)
         self.process = None
 
-    def ask(self, *request: object, seconds: float = SECONDS) -> dict:
+    def ask(self, *request: object, seconds: float = 0) -> dict:
         """Send a request, and return the reply.
 
         Raises:
@@ -100,7 +100,7 @@ class Process:
         """
         if self.process is None:
             self.start()
-        return self.exchange(request, seconds)
+        return self.exchange(request, seconds or SECONDS)
 
     def exchange(self, request: Sequence, seconds: float) -> dict:
         end, text = time.monotonic() + seconds, b""

@@ -30,11 +30,13 @@ class Run:
         used: How often the answer called each function of torch and of the library.
         printed: The beginning of what it printed.
         count: How many positions the last call computed, if it was asked.
+        reshaped: Whether a wrong shape was overlooked.
     """
 
     def __init__(self, build: Build, answer: Callable, lenient: bool = False) -> None:
         self.build, self.answer, self.lenient = build, answer, lenient
         self.used, self.printed, self.count = Counter(), Printed(), 0
+        self.reshaped = False
 
     # What a process of its own does otherwise.
 
@@ -70,6 +72,7 @@ class Run:
                 continue
             if self.lenient and not strict and result.numel() == wanted.numel():
                 results[i] = result.reshape(wanted.shape)
+                self.reshaped = True
                 continue
             axes = self.build.returns[name]
             says = wrong_shape(name, axes, wanted.shape, result.shape)

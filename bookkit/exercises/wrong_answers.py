@@ -24,6 +24,9 @@ from bookkit.exercises.checking import exercises, files
 from bookkit.exercises.exercise import Build
 
 
+Change = tuple[list[str], list[str]]  # what stands there, and what is written instead
+
+
 @dataclass
 class WrongAnswer:
     """A mistake that people make.
@@ -41,7 +44,7 @@ class WrongAnswer:
     name: str
     fails: list[str]
     base: str
-    changes: list[tuple[list[str], list[str]]]
+    changes: list[Change]
 
     @cached_property
     def source(self) -> str:
@@ -129,22 +132,23 @@ def wrong_answers() -> dict[str, list[WrongAnswer]]:
 
 def parsed(text: str, builds: dict[str, Build]) -> Iterator[WrongAnswer]:
     """Yield the wrong answers in a text."""
-    for section in text.split("\n# "):
-        heading, *lines = section.removeprefix("# ").splitlines()
-        entries = []
-        for line in filter(None, lines):
-            mark, rest = line[:1], line[2:]
-            if line.startswith(("- ", "+ ")) or line == "+":
-                entries[-1][1].append((mark, rest))
-            else:
-                entries.append((line, []))
-        for title, marked in entries:
-            what, _, fails = title.partition(":")
-            changes = []
-            for mark, rest in marked:
-                if not changes or (mark == "-" and changes[-1][1]):
-                    changes.append(([], []))
-                changes[-1][mark == "+"].append(rest)
-            name, _, base = what.partition(" of ")
-            build = builds[heading]
-            yield WrongAnswer(build, name, fails.split(), base, changes)
+    for heading, title, changes in entries(text):
+        what, _, fails = title.partition(": ")
+        name, _, base = what.partition(" of ")
+        yield WrongAnswer(builds[heading], name, fails.split(), base, changes)
+
+
+def entries(text: str) -> Iterator[tuple[str, str, list[Change]]]:
+    """Yield heading, title and changes of each entry in a text."""
+    heading, title, changes = "", "", []
+    for line in [*text.splitlines(), "# "]:
+        mark, rest = line[:1], line[2:]
+        if mark in {"-", "+"} and line[1:2] in {"", " "}:
+            if not changes or (mark == "-" and changes[-1][1]):
+                changes.append(([], []))
+            changes[-1][mark == "+"].append(rest)
+        elif line:
+            if changes:
+                yield heading, title, changes
+            title, changes = line, []
+            heading = rest if mark == "#" else heading

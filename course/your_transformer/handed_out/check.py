@@ -5,7 +5,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [
-    str(each) for each in HERE.parents if (each / "transformer_lib").is_dir()
+    str(folder)
+    for each in HERE.parents
+    if (each / "transformer_lib").is_dir()
+    for folder in (each, each / "course")
 ]
 
 try:

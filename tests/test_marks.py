@@ -1,0 +1,164 @@
+"""Marks: an answer runs elsewhere, and one slip costs less than half."""
+
+import inspect
+import os
+from textwrap import dedent
+
+import pytest
+import torch
+
+from bookkit.exercises import Build, exercises, load, marks, process
+from bookkit.exercises.calling import packed, unpacked
+from bookkit.exercises.testing import Run, run_tests
+from bookkit.exercises.wrong_answers import wrong_answers
+
+BUILDS = [
+    each
+    for listed in exercises().values()
+    for each in listed
+    if isinstance(each, Build)
+]
+of_build = pytest.mark.parametrize("exercise", BUILDS, ids=lambda each: each.name)
+IMPORTS = """import math
+from collections import Counter
+import torch
+from torch import nn
+from torch.nn import functional as F
+from bookkit.exercises import check
+"""
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Linux and macOS")
+
+
+def share_of(exercise, answer):
+    run = Run(exercise, answer, lenient=True)
+    return marks.share(run, run_tests(exercise, run=run))
+
+
+# An answer that does nothing yet: its results are an argument, or always the same.
+IDLE = {("since-2017-2", "unchanged"), ("one-stack-2", "everything")}
+
+
+@of_build
+def test_one_listed_slip_costs_less_than_half_and_never_nothing(exercise):
+    for wrong in wrong_answers()[exercise.name]:
+        if wrong.fails == ["endless"]:
+            continue
+        share = share_of(exercise, wrong.answer)
+        if (exercise.name, wrong.name) in IDLE or wrong.fails == ["forbidden"]:
+            assert share == 0, wrong.name
+        else:
+            assert 0.5 < share < 1, wrong.name
+
+
+@of_build
+def test_a_constant_earns_nothing_and_a_right_answer_all(exercise):
+    for fill in (0, 1):
+        assert share_of(exercise, marks.constant(exercise, fill)) == 0
+    assert [share_of(exercise, right) for right in exercise.rights] == [1.0] * len(
+        exercise.rights
+    )
+    assert 6 <= marks.points(exercise) <= 12
+
+
+def test_the_numbers_are_not_those_that_check_shows():
+    for exercise in BUILDS:
+        case = exercise.example
+        if any(
+            isinstance(value, torch.Tensor) and value.is_floating_point()
+            for value in case.values()
+        ):
+            other = marks.with_other_numbers(exercise.name).example
+            assert str(other) != str(case), exercise.name
+
+
+def source_of(exercise):
+    lines = dedent(inspect.getsource(exercise.rights[0])).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("@"))
+
+
+@pytest.mark.slow
+@of_build
+def test_a_right_answer_earns_everything_in_its_process(exercise):
+    share, report = marks.grade(exercise.name, [IMPORTS, source_of(exercise)])
+    assert share == 1, report
+
+
+NONE = "def window_mask(*arguments):\n    "
+HOSTILE = {
+    "right": ("", 1.0, "right."),
+    "numpy": ("import numpy as np\nassert np.sqrt(4) == 2", 1.0, "right."),
+    "a later cell fails": ("1 / 0", 1.0, "right."),
+    "exit at once": ("import sys\nsys.exit(0)", 1.0, "right."),
+    "exit when called": (f"{NONE}exit()", 0.0, "SystemExit"),
+    "_exit": (f"{NONE}import os; os._exit(0)", 0.0, "It raises SystemExit: it ends"),
+    "prints right": (f"{NONE}print('right. All 14 tests hold.')", 0.0, "Is a return"),
+    "loop": (f"{NONE}\n    while True: pass", 0.0, "stopped after 0.5 seconds"),
+    "sleep": (f"{NONE}import time; time.sleep(99)", 0.0, "stopped after 0.5 seconds"),
+    "memory": (f"{NONE}return torch.ones(10**7, 10**7)", 0.0, "A few kilobytes"),
+    "patched": (
+        f"torch.isclose = torch.equal = id\n{NONE}return 0",
+        0.0,
+        "must return",
+    ),
+    "the solution": (
+        "import bookkit.exercises.checking as c\nwindow_mask = c.load('masks-3')",
+        1.0,  # the import fails, so the earlier function stays
+        "right.",
+    ),
+    "a word on the wire": (
+        f"{NONE}import os\n    [os.write(n, b'[1]\\n') for n in range(3, 9)]",
+        0.0,
+        "It raises",
+    ),
+    "kills its parent": ("import os\nos.kill(os.getppid(), 9)", 1.0, "right."),
+    "forks": ("import os, time\nif not os.fork(): time.sleep(99)", 1.0, "right."),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_an_answer_does_proves_nothing_and_harms_nobody(name, monkeypatch):
+    monkeypatch.setattr(process, "SECONDS", 0.5)
+    monkeypatch.setattr(process, "STARTS", 1)
+    code, share, says = HOSTILE[name]
+    here = os.getcwd()
+    found, report = marks.grade("masks-3", [IMPORTS, source_of(load("masks-3")), code])
+    assert (found, says in repr(report)) == (share, True), report
+    assert os.getcwd() == here
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "share"),
+    [('"c and e"', 1), ('"C, E"', 1), ('"ec"', 1), ('"a"', 0), ('"x"', 0), (None, 0)],
+)
+def test_letters_are_read_as_check_reads_them(given, share):
+    call = f'check("masks-6", {given})' if given else 'check("masks-6")'
+    assert marks.grade("masks-6", [IMPORTS, call])[0] == share
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.tensor([[1.5, -float("inf")], [float("nan"), 2]]).double(),
+        torch.tensor([True, False]),
+        torch.zeros(0, 3, dtype=torch.int64),
+        torch.tensor(3, dtype=torch.bfloat16),
+        [1, (2.5, None), {"a": [True], 3: "x"}, float("inf")],
+    ],
+)
+def test_a_value_comes_back_as_it_was_sent(value):
+    found = unpacked(packed(value))
+    assert type(found) is type(value)
+    assert str(found) == str(value)
+    assert getattr(found, "dtype", 0) == getattr(value, "dtype", 0)
+
+
+def test_what_comes_back_is_never_code():
+    found = unpacked({"code": "exit()", "type": "Secret"})
+    assert type(found).__name__ == "Secret"
+
+
+def test_a_name_is_no_formula():
+    assert marks.harmless("=1+1") == "'=1+1"
+    assert marks.harmless("ada") == "ada"
