@@ -65,10 +65,14 @@ def wrongs(exercise):
 
 @of_kind(Build)
 def test_wrong_answers_fail_exactly_where_they_should(exercise):
+    listed, found = [], []
     for wrong in wrongs(exercise):
-        found = run_tests(exercise, wrong.answer)
-        failed = [name for name, _, fault in found.tests if fault]
-        assert failed == wrong.fails != [], wrong.name
+        tests = run_tests(exercise, wrong.answer).tests
+        failed = [name for name, _, fault in tests if fault]
+        assert failed, wrong.name
+        listed.append(f"{wrong.name}: {' '.join(wrong.fails)}")
+        found.append(f"{wrong.name}: {' '.join(failed)}")  # to copy from a failure
+    assert listed == found
 
 
 @of_kind(Build)

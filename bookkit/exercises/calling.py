@@ -24,6 +24,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 PRINTED = 500  # characters of output that are kept
@@ -69,7 +70,9 @@ PLAIN = {
 
 
 class Printed(io.StringIO):
-    """Keeps the beginning of what is written."""
+    """Keeps the beginning of what is written, and cannot be closed."""
+
+    def close(self) -> None: ...
 
     def write(self, text: str) -> int:
         room = PRINTED - self.tell()
@@ -87,19 +90,25 @@ class Raised(Exception):
         self.says, self.trace = says, trace
 
 
-class Used:
+class Used(TorchFunctionMode):
     """Notes the names of the functions of torch and of the library that are called."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.names = Counter()
 
     def __enter__(self) -> "Used":
         self.before = sys.getprofile()
         sys.setprofile(self.note)
-        return self
+        return super().__enter__()
 
     def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         sys.setprofile(self.before)
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.names[getattr(function, "__name__", "")] += 1
+        return function(*args, **(kwargs or {}))
 
     def note(self, frame: types.FrameType, event: str, function: object) -> None:
         file = frame.f_code.co_filename
@@ -132,10 +141,10 @@ PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "convolution"}
 
 def plain(error: BaseException) -> str:
     """Say an error in its own first line, and in plain words if there are any."""
-    kind = type(error).__name__
+    kind = str(type(error).__name__)[:LONGEST]
     try:
         text = (str(error).strip().splitlines() or [""])[0].partition(" Hint:")[0]
-    except Exception:
+    except BaseException:  # of its own making
         text = "an error that cannot be printed"
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     says = f"{kind}{text and ': '}{text}"
@@ -160,6 +169,13 @@ def refusal(answer: object, count: int) -> tuple[str, str]:
 
     Both are empty if it can be called.
     """
+    try:
+        return why_not(answer, count)
+    except BaseException:  # an object that is a trap is tried nevertheless
+        return "", ""
+
+
+def why_not(answer: object, count: int) -> tuple[str, str]:
     if isinstance(answer, type):
         name = answer.__name__
         says = f"{name} is a class. Pass an object that it makes: {name}()."
@@ -172,7 +188,7 @@ def refusal(answer: object, count: int) -> tuple[str, str]:
         inspect.signature(getattr(answer, "forward", answer)).bind(*range(count))
     except TypeError as error:
         return "arguments", str(error)
-    except Exception:  # a function written in C has no signature, or it is a trap
+    except ValueError:  # a function written in C has no signature
         pass
     return "", ""
 
@@ -238,7 +254,11 @@ def gradients(call: Callable, arguments: list) -> list[Tensor | None]:
     ]
     found = [None] * len(inputs)
     if totals and inputs:
-        found = torch.autograd.grad(sum(totals), inputs, allow_unused=True)
+        try:
+            found = torch.autograd.grad(sum(totals), inputs, allow_unused=True)
+        except BaseException as error:  # also of a backward that the answer defines
+            says = f"The gradient cannot be computed. {plain(error)}"
+            raise Raised(says, own_lines(error)) from None
     by_input = {
         id(value): torch.zeros_like(value) if gradient is None else gradient
         for value, gradient in zip(inputs, found, strict=True)
@@ -247,6 +267,10 @@ def gradients(call: Callable, arguments: list) -> list[Tensor | None]:
 
 
 # -- In a process of its own -----------------------------------------------------------
+
+
+NUMBERS = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+NUMBERS += [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 def packed(value: object) -> object:
@@ -281,7 +305,7 @@ def unpacked(value: object, names: dict | None = None) -> object:
     if not isinstance(value, dict):
         return value
     if "tensor" in value:
-        dtype = getattr(torch, value["tensor"])
+        dtype = {str(each): each for each in NUMBERS}[f"torch.{value['tensor']}"]
         data = bytearray(base64.b64decode(value["data"]))
         flat = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0).to(dtype)
         return flat.reshape(value["shape"])
@@ -351,10 +375,7 @@ class Worker:
         def run(arguments):
             return call(self.answers[name], arguments, Printed(), Counter())[0]
 
-        try:
-            return {"gradients": packed(gradients(run, given))}
-        except RuntimeError as error:  # from backward
-            raise Raised(plain(error), "") from None
+        return {"gradients": packed(gradients(run, given))}
 
 
 def serve(requests: int, replies: int, worker: Worker) -> None:

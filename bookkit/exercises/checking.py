@@ -45,7 +45,7 @@ def load(name: str) -> Exercise:
     """
     listed = exercises()
     found = {exercise.name: exercise for each in listed.values() for exercise in each}
-    if name not in found:
+    if not isinstance(name, str) or name not in found:
         chapter = str(name).rpartition("-")[0].replace("-", "_")
         near = [exercise.name for exercise in listed.get(chapter, [])] or list(listed)
         raise ValueError(f"name must be an exercise, {', '.join(near)}, got {name!r}")

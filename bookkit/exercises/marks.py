@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from bookkit.exercises import question
-from bookkit.exercises.calling import Raised
+from bookkit.exercises.calling import LONGEST, Raised
 from bookkit.exercises.checking import load, report_of
 from bookkit.exercises.exercise import Break, Build, Case, Fault, Idea
-from bookkit.exercises.process import Process, RunElsewhere
+from bookkit.exercises.process import Process, RunElsewhere, readable
 from bookkit.exercises.report import Report
 from bookkit.exercises.testing import STOP, Results, Run, run_tests
 from bookkit.exercises.wrong_answers import wrong_answers
@@ -84,7 +84,11 @@ def is_idle(case: Case, results: tuple | str) -> bool:
         isinstance(result, Tensor)
         and (
             result.unique().numel() < 2
-            or any(agree((result,), (value,)) for value in given)
+            or any(
+                value.numel() == result.numel()
+                and agree((result.reshape(value.shape),), (value,))
+                for value in given
+            )
         )
         for result in results
     )
@@ -103,10 +107,12 @@ def agree(ours: tuple | str, theirs: tuple | str) -> bool:
 
 
 def by_a_constant(build: Build) -> int:
-    """Count the tests that hold for the best constant result of the right shape."""
+    """Count the tests that hold for the best constant, or argument, as the result."""
     if build.name not in IDLE:
-        constants = [constant(build, fill) for fill in (0, 1)]
-        held = [run_tests(build, each).held - UNCOUNTED for each in constants]
+        idle = [constant(build, fill) for fill in (0, 1)]
+        idle += [argument(build, place) for place in range(len(build.example))]
+        runs = [Run(build, each, lenient=True) for each in idle]
+        held = [run_tests(build, run=run).held - UNCOUNTED for run in runs]
         IDLE[build.name] = max(map(len, held))
     return IDLE[build.name]
 
@@ -123,6 +129,19 @@ def constant(build: Build, fill: int) -> Callable:
         results = build.rights[0](*arguments)
         several = isinstance(results, tuple)
         return tuple(map(alike, results)) if several else alike(results)
+
+    return answer
+
+
+def argument(build: Build, place: int) -> Callable:
+    """Make an answer that returns one of its arguments, if it has the right size."""
+
+    def answer(*arguments: object) -> object:
+        made, given = build.rights[0](*arguments), arguments[place]
+        fits = isinstance(made, Tensor) and isinstance(given, Tensor)
+        if not fits or given.numel() != made.numel():
+            return constant(build, 0)(*arguments)
+        return given.reshape(made.shape)
 
     return answer
 
@@ -174,20 +193,19 @@ def grade(name: str, cells: Sequence[str]) -> tuple[float, Report]:
     exercise = load(name)
     with Process(["cells", list(cells), HIDDEN]) as process:
         try:
-            process.start()
+            with readable():
+                process.start()
+                faults = [f"A cell raises {each}" for each in process.began["faults"]]
+                asked = str(process.began["asked"].get(name, ""))[:LONGEST]
+            if isinstance(exercise, Break):
+                return grade_letters(exercise, asked)
+            run = RunElsewhere(with_other_numbers(name), process)
+            if run.is_missing():
+                return 0.0, Report(name, None, "not written.", " ".join(faults))
+            found = run_tests(run.build, run=run)
         except Raised as error:
             says = f"The notebook could not be run. It raises {error.says}"
             return 0.0, Report(name, False, "not run.", says, trace=error.trace)
-        faults = " ".join(f"A cell raises {each}" for each in process.began["faults"])
-        if isinstance(exercise, Break):
-            return grade_letters(exercise, process.began["asked"].get(name, ""))
-        run = RunElsewhere(with_other_numbers(name), process)
-        try:
-            if run.is_missing():
-                return 0.0, Report(name, None, "not written.", faults)
-            found = run_tests(run.build, run=run)
-        except Raised as error:
-            return 0.0, Report(name, False, "not run.", f"It raises {error.says}")
         return share(run, found), report_of(exercise, found)
 
 

@@ -28,9 +28,11 @@ from bookkit.exercises.testing import Run
 
 SECONDS = 10.0  # for one call; a correct one needs milliseconds
 STARTING = 30.0  # for importing torch and running the student's code once
+IN_ALL = 90.0  # for all calls of one answer
 STARTS = 2  # how often the process is started again after it was stopped
 MEMORY = 8 * 2**30  # bytes of addresses; torch alone takes two
 LONGEST = 2**26  # bytes of a reply
+MARK = "GRADED_IN"  # in the environment of a process and its children
 
 
 class Process:
@@ -46,6 +48,7 @@ class Process:
     def __init__(self, setup: Sequence, script: Path = Path(calling.__file__)) -> None:
         self.setup, self.script = list(setup), script
         self.starts, self.process, self.began = 0, None, {}
+        self.spent = 0.0
 
     def __enter__(self) -> "Process":
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -74,7 +77,7 @@ class Process:
             pass_fds=(requests[0], replies[1]),
             start_new_session=True,
             cwd=self.folder.name,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            env=os.environ | {"OMP_NUM_THREADS": "1", MARK: self.folder.name},
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
         )
         os.close(requests[0])
@@ -87,6 +90,10 @@ class Process:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
+        for path in Path("/proc").glob("[0-9]*/environ"):  # a child of another group
+            with contextlib.suppress(OSError):
+                if f"{MARK}={self.folder.name}\0".encode() in path.read_bytes():
+                    os.kill(int(path.parent.name), signal.SIGKILL)
         self.process.wait()
         os.close(self.out)
         os.close(self.replies)
@@ -100,7 +107,15 @@ class Process:
         """
         if self.process is None:
             self.start()
-        return self.exchange(request, seconds or SECONDS)
+        if seconds:
+            return self.exchange(request, seconds)
+        began, left = time.monotonic(), IN_ALL - self.spent
+        if left <= 0:
+            raise Raised(f"TimeoutError: the tests took {IN_ALL:g} seconds.", "")
+        try:
+            return self.exchange(request, min(SECONDS, left))
+        finally:
+            self.spent += time.monotonic() - began
 
     def exchange(self, request: Sequence, seconds: float) -> dict:
         end, text = time.monotonic() + seconds, b""
@@ -120,15 +135,17 @@ class Process:
             reply = json.loads(text)
         except BrokenPipeError:
             reply = Raised("SystemExit: it ends Python. Remove what does so.", "")
-        except ValueError:
+        except (ValueError, RecursionError):
             reply = Raised("ValueError: its process sends no reply.", "")
         except Raised as error:
             reply = error
         if isinstance(reply, Raised):
             self.end()
             raise reply
+        if not isinstance(reply, dict):
+            raise Raised("ValueError: its process sends no reply.", "")
         if "raises" in reply:
-            raise Raised(str(reply["raises"]), str(reply["trace"]))
+            raise Raised(str(reply["raises"]), str(reply.get("trace", "")))
         return reply
 
 

@@ -23,7 +23,6 @@ from textwrap import dedent, indent
 from bookkit.exercises.checking import exercises, files
 from bookkit.exercises.exercise import Build
 
-
 Change = tuple[list[str], list[str]]  # what stands there, and what is written instead
 
 

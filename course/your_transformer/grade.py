@@ -36,7 +36,7 @@ def grade(folder: Path) -> Iterator[tuple[float, Report]]:
     with Process(["folder", str(folder.resolve())], path) as process:
         process.start()
         for name in STEPS:
-            process.starts = 0  # a step that ends it does not spoil the next
+            process.starts, process.spent = 0, 0.0  # each step begins anew
             try:
                 part, report = graded(name, process)
             except Raised as error:

@@ -87,7 +87,7 @@ SOFTMAX = Build(
 scores of any size into weights along the last axis. Use `exp`, without torch's own
 softmax.""",
     call="safe_softmax(scores)",
-    forbids=("softmax",),
+    forbids=("softmax", "scaled_dot_product"),
     returns={"weights": "... T S"},
     example={"scores": numbers(2, 3, 5)},
     ideas=[
@@ -220,7 +220,7 @@ attend, and broadcasts to the scores. In this exercise every query may attend to
 key. Write the steps yourself, without a function of torch or of the library that
 computes attention.""",
     call="attend(query, key, value, mask=None)",
-    forbids=("scaled_dot_product_attention", "multi_head_attention"),
+    forbids=("scaled_dot_product", "multi_head_attention"),
     returns={"blends": "... T d_v"},
     example={
         "query": numbers(2, 3, 7),
@@ -301,15 +301,16 @@ computes attention.""",
         ),
         Idea(
             "influence",
-            "A hidden key has no influence, however large it is.",
-            "The last key is hidden and large. Does it still count in the total?",
+            "A hidden key has no influence, however large or small the scores are.",
+            "The last key is hidden. Does it still count in the total?",
             [
                 {
                     "query": torch.ones(1, 1, 1, dtype=torch.float64),
-                    "key": table([[[0.0], [2e9]]]),
+                    "key": table([[[open_one], [hidden]]]),
                     "value": table([[[1.0], [5.0]]]),
                     "mask": torch.tensor([[[True, False]]]),
                 }
+                for open_one, hidden in ((0.0, 2e9), (-3e9, 0.0))
             ],
             more=(
                 "Which score has the power 0, whatever the other scores are?",

@@ -154,7 +154,7 @@ ids of shape (B, T), make the mask of shape (B, 1, T, T), True = may attend.""",
             "No word sees padding, wherever it is.",
             "Padding is hidden as a key. Does your mask hide a column or a row, and "
             "does it use `pad_id`?",
-            [sentence(0, 3), sentence(3, 0, 4, 5), sentence(1, 4, 4, pad_id=1)],
+            [sentence(0, 3), sentence(3, 0, 4, 5), sentence(1, 4, 0, pad_id=1)],
             more=(
                 "One row of the padding mask serves every query of its sentence.",
                 "“The padding mask” adds two axes of size 1, and “Both at once” joins"
@@ -433,6 +433,7 @@ may attend to nothing gets zeros.""",
             [
                 weigh([-2e9, 3], mask=[[1, 0]]),
                 weigh([1000, 999, 3e9], mask=[[1, 1, 0]]),
+                weigh([0, 1], [5000, 5001], mask=[[1, 1], [1, 1]]),
             ],
             more=(
                 "Only one number is smaller than every finite score.",
