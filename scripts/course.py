@@ -252,7 +252,13 @@ def chapters_of_book() -> dict[str, tuple[str, str, bool]]:
 
 
 def write(folder: Path) -> None:
-    """Write the whole course into a folder."""
+    """Write the whole course into a folder.
+
+    Raises:
+        SystemExit: If somebody grades there.
+    """
+    if (folder / "nbgrader" / "gradebook.db").exists():
+        raise SystemExit(f"{folder} has grades in it: move that folder away first.")
     shutil.rmtree(folder, ignore_errors=True)
     left_out = shutil.ignore_patterns(
         "__pycache__", ".*", "progress.*", "your_transformer"

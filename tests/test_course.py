@@ -190,6 +190,7 @@ POINTS = dict.fromkeys(STUDENTS, "0.0") | {
     "html": f"{FULL:.1f}",
     "deleted": f"{FULL:.1f}",
     "copied_cell": f"{FULL:.1f}",
+    "pasted": f"{FULL:.1f}",
     "one_slip": f"{0.6 * FULL:.1f}",
     "without_axes": f"{0.9 * FULL:.1f}",
     "empty": "",
@@ -230,6 +231,21 @@ def submitted(made, tmp_path_factory):
     deleted["cells"] = [c for c in deleted["cells"] if c["id"] != "masks-4-points"]
     (answer,) = [c for c in copied["cells"] if c["id"] == "masks-4-answer"]
     copied["cells"].append({**answer, "id": "again"})
+    pasted = notebook(RIGHT)
+    about = {**answer["metadata"]["nbgrader"], "grade_id": "heads-2-answer"}
+    pasted["cells"].append({**answer, "id": "pasted", "metadata": {"nbgrader": about}})
+    text = "<script>alert()</script> [x](javascript:alert) ![](attachment:a.png)"
+    image = {"a.png": {"image/png": "iVBORw0KGgo="}}
+    pasted["cells"].append(
+        {
+            "cell_type": "markdown",
+            "id": "text",
+            "metadata": {"nbgrader": {**about, "locked": True, "grade_id": "x-1"}},
+            "source": text,
+            "attachments": image,
+        }
+    )
+    hand_in("pasted", pasted)
     hand_in("deleted", deleted)
     hand_in("copied_cell", copied)
     hand_in("empty", "")
@@ -259,7 +275,8 @@ def test_every_student_gets_the_grade_that_is_deserved(submitted):
     nbgrader(submitted, "export")
     with open(submitted / "nbgrader" / "grades.csv", encoding="utf-8") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
-    assert {name: row["points"] for name, row in rows.items()} == POINTS, printed
+    found = {name: row["points"] for name, row in rows.items()}
+    assert found == POINTS, printed[-2000:]
     says = {name: row["what happened"] for name, row in rows.items()}
     assert "cannot be read" in says["empty"]
     assert "cannot be read" in says["not_json"]
@@ -270,4 +287,6 @@ def test_every_student_gets_the_grade_that_is_deserved(submitted):
         for path in (submitted / "nbgrader" / "feedback").rglob("*.html")
     }
     assert "Count the open keys of each sentence" in pages["one_slip"]
-    assert "<script>alert" not in pages["html"]
+    for name in ("html", "pasted"):
+        assert "<script>alert" not in pages[name]
+        assert "javascript:alert" not in pages[name]

@@ -170,13 +170,13 @@ def with_other_numbers(name: str) -> Build:
 
 
 def other_numbers(case: Case, seed: int) -> Case:
-    """Change the real numbers of a case a little; zeros and infinities stay."""
+    """Scale the real numbers of a case a little; equal ones stay equal."""
     generator = torch.Generator().manual_seed(seed)
     other = dict(case)
     for name, value in case.items():
         if isinstance(value, Tensor) and value.is_floating_point():
-            noise = torch.rand(value.shape, generator=generator, dtype=value.dtype)
-            other[name] = value * (0.9 + 0.2 * noise)
+            factor = 0.9 + 0.2 * torch.rand((), generator=generator, dtype=value.dtype)
+            other[name] = value * factor
     return other
 
 
@@ -204,6 +204,8 @@ def grade(name: str, cells: Sequence[str]) -> tuple[float, Report]:
                 return 0.0, Report(name, None, "not written.", " ".join(faults))
             found = run_tests(run.build, run=run)
         except Raised as error:
+            if len(cells) > 2 and not process.began:  # without what others spoil
+                return grade(name, [cells[0], cells[-1]])
             says = f"The notebook could not be run. It raises {error.says}"
             return 0.0, Report(name, False, "not run.", says, trace=error.trace)
         return share(run, found), report_of(exercise, found)

@@ -5,6 +5,7 @@ Each answer runs in a process of its own and is judged outside it, by the tests 
 """
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,16 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.plugins import ExportPlugin
-from nbgrader.preprocessors import DeduplicateIds, NbGraderPreprocessor
+from nbgrader.preprocessors import (
+    DeduplicateIds,
+    NbGraderPreprocessor,
+    OverwriteCells,
+)
 
+from bookkit.exercises import exercises
 from bookkit.exercises.marks import grade, harmless
+
+SIZE = ".exercise.exercise { font-size: 14px; }"  # as the rest of nbgrader's pages
 
 
 def about(cell: NotebookNode) -> dict:
@@ -42,7 +50,8 @@ class Judge(NbGraderPreprocessor):
             sources = [each.source for each in before if not about(each).get("grade")]
             share, report = grade(name, sources)
             earned = round(share * about(cell)["points"], 1)
-            shown = {"text/plain": repr(report), "text/html": report._repr_html_()}
+            html = f"{report._repr_html_()}<style>{SIZE}</style>"
+            shown = {"text/plain": repr(report), "text/html": html}
             cell.outputs = [
                 new_output("execute_result", {"text/plain": f"{earned}"}),
                 new_output("display_data", shown),
@@ -61,13 +70,26 @@ class Deduplicate(DeduplicateIds):
         return nb, resources
 
 
+class Overwrite(OverwriteCells):
+    """Leaves a cell of another notebook without a grade."""
+
+    def preprocess_cell(self, cell, resources, index):
+        cell, resources = super().preprocess_cell(cell, resources, index)
+        if "grade_id" not in about(cell):
+            cell.metadata.pop("nbgrader", None)
+        return cell, resources
+
+
 class EscapeText(NbGraderPreprocessor):
     """Keeps a student's HTML out of the pages that the teacher opens."""
 
+    ours = frozenset(each.name for listed in exercises().values() for each in listed)
+
     def preprocess_cell(self, cell, resources, index):
-        if cell.cell_type == "markdown" and not about(cell).get("locked"):
-            cell.source = cell.source.replace("&", "&amp;").replace("<", "&lt;")
-        cell.pop("attachments", None)
+        # The text of an exercise was overwritten with ours, whatever stood there.
+        if cell.cell_type != "code" and about(cell).get("grade_id") not in self.ours:
+            source = cell.source.replace("&", "&amp;").replace("<", "&lt;")
+            cell.source = re.sub(r"(?i)script\s*:", "script ", source)
         return cell, resources
 
 
