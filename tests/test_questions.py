@@ -5,6 +5,7 @@ from axe import findings
 from test_exercises import COUNT, NUMBER, SHAPE, of_kind
 
 from bookkit.exercises import Break, Predict, check, load, question
+from bookkit.exercises.wrong_answers import wrong_answers
 
 pytestmark = pytest.mark.browser
 
@@ -94,7 +95,7 @@ def test_everybody_can_use_a_question_and_read_a_report(theme, ask, tab):
     build = load("attention-3")
     answers = [
         build.rights[0],
-        *(wrong for wrong, _ in build.wrongs[:3]),
+        *(wrong.answer for wrong in wrong_answers()[build.name][:3]),
         lambda x: 1 / 0,
     ]
     reports = [check(build.name, answer) for answer in answers]

@@ -42,11 +42,11 @@ class Process:
 
     Args:
         setup: The first request, which runs the student's code: a name and arguments.
-        script: What runs there.
+        script: What runs there; None: ``calling``.
     """
 
-    def __init__(self, setup: Sequence, script: Path = Path(calling.__file__)) -> None:
-        self.setup, self.script = list(setup), script
+    def __init__(self, setup: Sequence, script: Path | None = None) -> None:
+        self.setup, self.script = list(setup), script or Path(calling.__file__)
         self.starts, self.process, self.began = 0, None, {}
         self.spent = 0.0
 
