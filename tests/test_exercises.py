@@ -15,7 +15,7 @@ import numpy
 import pytest
 import torch
 import write_exercises
-from generated_answers import generated, spoilt, wrong_for
+from generated_answers import generated, spoilt, with_results, wrong_for
 
 from bookkit.exercises import (
     Break,
@@ -137,16 +137,6 @@ def test_a_wrong_answer_names_what_it_replaces():
         wrong.source  # noqa: B018
 
 
-def changed(exercise, change):
-    """Return the solution with a change of each result."""
-
-    def answer(*arguments):
-        made = exercise.rights[0](*arguments)
-        return tuple(map(change, made)) if isinstance(made, tuple) else change(made)
-
-    return answer
-
-
 def in_place(exercise):
     def answer(*arguments):
         made = exercise.rights[0](*arguments)
@@ -163,15 +153,15 @@ COMMON = {
     "callable": lambda exercise: 5,
     "arguments": lambda exercise: lambda: None,
     "runs": lambda exercise: lambda *arguments: 1 / 0,
-    "returns": lambda exercise: changed(exercise, lambda result: object()),
-    "shape": lambda exercise: changed(exercise, lambda result: result[None]),
-    "dtype": lambda exercise: changed(
+    "returns": lambda exercise: with_results(exercise, lambda result: object()),
+    "shape": lambda exercise: with_results(exercise, lambda result: result[None]),
+    "dtype": lambda exercise: with_results(
         exercise,
         lambda result: result.float() if result.is_floating_point() else result.byte(),
     ),
-    "finite": lambda exercise: changed(exercise, lambda result: result / 0),
+    "finite": lambda exercise: with_results(exercise, lambda result: result / 0),
     "unchanged": in_place,
-    "gradient": lambda exercise: changed(exercise, lambda result: result.detach()),
+    "gradient": lambda exercise: with_results(exercise, lambda result: result.detach()),
     "everywhere": lambda exercise: wrong_for(exercise, exercise.example, spoilt),
 }
 
@@ -454,6 +444,20 @@ def test_an_endless_answer_can_be_stopped_and_gets_no_hint(exercise):
         assert "It was interrupted. Does a loop end?" in report.says
         assert "raise_signal" in report.trace
         assert report.hints == {}
+
+
+def test_an_answer_that_was_interrupted_is_not_run_again(exercise):
+    rows_of = []
+
+    def endless_for_one_row(x, weight, bias):
+        rows_of.append(len(x))
+        if len(x) == 1:
+            raise KeyboardInterrupt
+        return rows(x, weight, bias)
+
+    exercise.ideas = [*exercise.ideas, *exercise.ideas]
+    assert "It was interrupted" in check("rows-1", endless_for_one_row).says
+    assert rows_of.count(1) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,16 @@
 """Marks: an answer runs elsewhere, and one slip costs less than half."""
 
-import inspect
 import os
-from textwrap import dedent
 
 import pytest
 import torch
+import write_exercises
 
 from bookkit.exercises import Build, exercises, load, marks, process
 from bookkit.exercises.calling import packed, unpacked
 from bookkit.exercises.testing import Run, run_tests
 from bookkit.exercises.wrong_answers import wrong_answers
+from course import IMPORTS
 
 BUILDS = [
     each
@@ -19,13 +19,6 @@ BUILDS = [
     if isinstance(each, Build)
 ]
 of_build = pytest.mark.parametrize("exercise", BUILDS, ids=lambda each: each.name)
-IMPORTS = """import math
-from collections import Counter
-import torch
-from torch import nn
-from torch.nn import functional as F
-from bookkit.exercises import check
-"""
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Linux and macOS")
 
 
@@ -72,15 +65,12 @@ def test_the_numbers_are_not_those_that_check_shows():
             assert str(other) != str(case), exercise.name
 
 
-def source_of(exercise):
-    lines = dedent(inspect.getsource(exercise.rights[0])).splitlines()
-    return "\n".join(line for line in lines if not line.startswith("@"))
-
-
 @pytest.mark.slow
 @of_build
 def test_a_right_answer_earns_everything_in_its_process(exercise):
-    share, report = marks.grade(exercise.name, [IMPORTS, source_of(exercise)])
+    share, report = marks.grade(
+        exercise.name, [IMPORTS, write_exercises.solution(exercise)]
+    )
     assert share == 1, report
 
 
@@ -106,6 +96,11 @@ HOSTILE = {
         1.0,  # the import fails, so the earlier function stays
         "right.",
     ),
+    "stops reading": (
+        f"{NONE}import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
+        0.0,
+        "stopped after 0.5 seconds",
+    ),
     "a word on the wire": (
         f"{NONE}import os\n    [os.write(n, b'[1]\\n') for n in range(3, 9)]",
         0.0,
@@ -123,7 +118,9 @@ def test_what_an_answer_does_proves_nothing_and_harms_nobody(name, monkeypatch):
     monkeypatch.setattr(process, "STARTS", 1)
     code, share, says = HOSTILE[name]
     here = os.getcwd()
-    found, report = marks.grade("masks-3", [IMPORTS, source_of(load("masks-3")), code])
+    found, report = marks.grade(
+        "masks-3", [IMPORTS, write_exercises.solution(load("masks-3")), code]
+    )
     assert (found, says in repr(report)) == (share, True), report
     assert os.getcwd() == here
 

@@ -1,7 +1,7 @@
 """Exercises that check themselves: ``check("masks-4", answer)``.
 
-Each chapter's exercises are in the module with the name of its label. The exercises
-section of the chapter is written from them.
+A chapter's exercises are in ``pages/NAME/exercises.py``, where NAME is its label. The
+exercises section of its notebook is written from them.
 """
 
 from bookkit.exercises.checking import check, exercises, load

@@ -19,7 +19,6 @@ import sysconfig
 import traceback
 import types
 import warnings
-from collections import Counter
 from collections.abc import Callable
 
 import torch
@@ -31,6 +30,9 @@ PRINTED = 500  # characters of output that are kept
 LONGEST = 300  # characters of an error
 LIBRARIES = "<frozen", *map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
 BOOK = f"{os.sep}transformer_lib{os.sep}"
+# What an ordinary tensor holds.
+NUMBERS = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+NUMBERS += [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 NOT_THEIRS = {__file__}  # files whose lines no traceback shows
 
 # What an error of torch means, by a part of its text.
@@ -83,11 +85,17 @@ class Printed(io.StringIO):
 
 
 class Raised(Exception):
-    """An answer raised something: how to say it, and its lines that led there."""
+    """An answer raised something.
 
-    def __init__(self, says: str, trace: str) -> None:
+    Args:
+        says: What, in words that begin with its name.
+        trace: The answer's lines that led there.
+    """
+
+    def __init__(self, says: str, trace: str = "") -> None:
         super().__init__(says)
         self.says, self.trace = says, trace
+        self.name = says.partition(":")[0].partition(".")[0]
 
 
 class Used(TorchFunctionMode):
@@ -95,7 +103,7 @@ class Used(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.names = Counter()
+        self.names = set()
 
     def __enter__(self) -> "Used":
         self.before = sys.getprofile()
@@ -107,15 +115,15 @@ class Used(TorchFunctionMode):
         sys.setprofile(self.before)
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        self.names[getattr(function, "__name__", "")] += 1
+        self.names.add(getattr(function, "__name__", ""))
         return function(*args, **(kwargs or {}))
 
     def note(self, frame: types.FrameType, event: str, function: object) -> None:
         file = frame.f_code.co_filename
         if event == "c_call":
-            self.names[function.__name__] += 1
+            self.names.add(function.__name__)
         elif event == "call" and (file.startswith(LIBRARIES) or BOOK in file):
-            self.names[frame.f_code.co_name] += 1
+            self.names.add(frame.f_code.co_name)
 
 
 class Positions(TorchDispatchMode):
@@ -205,7 +213,7 @@ def is_stub(answer: object) -> bool:
 
 
 def call(
-    answer: Callable, arguments: list, printed: Printed, used: Counter, d_ff: int = 0
+    answer: Callable, arguments: list, printed: Printed, used: set[str], d_ff: int = 0
 ) -> tuple[object, int]:
     """Call an answer, and return its result and how many positions it computed.
 
@@ -213,7 +221,7 @@ def call(
         answer: The reader's.
         arguments: Its arguments, which it may spoil.
         printed: Keeps what it prints.
-        used: Counts the functions of torch and of the library by their names.
+        used: Gets the names of the functions of torch and of the library that it calls.
         d_ff: The size by which a position is recognised; 0 counts nothing.
 
     Raises:
@@ -257,8 +265,7 @@ def gradients(call: Callable, arguments: list) -> list[Tensor | None]:
         try:
             found = torch.autograd.grad(sum(totals), inputs, allow_unused=True)
         except BaseException as error:  # also of a backward that the answer defines
-            says = f"The gradient cannot be computed. {plain(error)}"
-            raise Raised(says, own_lines(error)) from None
+            raise Raised(plain(error), own_lines(error)) from None
     by_input = {
         id(value): torch.zeros_like(value) if gradient is None else gradient
         for value, gradient in zip(inputs, found, strict=True)
@@ -267,10 +274,6 @@ def gradients(call: Callable, arguments: list) -> list[Tensor | None]:
 
 
 # -- In a process of its own -----------------------------------------------------------
-
-
-NUMBERS = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-NUMBERS += [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 def packed(value: object) -> object:
@@ -345,7 +348,7 @@ class Worker:
             linecache.cache[place] = len(source), None, source.splitlines(True), place
             try:
                 compiled = compile(source, place, "exec")
-                call(exec, [compiled, self.names], self.printed, Counter())
+                call(exec, [compiled, self.names], self.printed, set())
             except Raised as error:
                 faults.append(error.says)
             except (SyntaxError, ValueError) as error:
@@ -362,18 +365,18 @@ class Worker:
 
     def call(self, name: str, arguments: object, d_ff: int) -> dict:
         """Call an answer."""
-        used, given = Counter(), unpacked(arguments, self.names)
+        used, given = set(), unpacked(arguments, self.names)
         self.printed = Printed()
         made, count = call(self.answers[name], given, self.printed, used, d_ff)
         reply = {"made": packed(made), "arguments": packed(given), "count": count}
-        return {**reply, "used": dict(used), "printed": self.printed.getvalue()}
+        return {**reply, "used": sorted(used), "printed": self.printed.getvalue()}
 
     def gradients(self, name: str, arguments: object) -> dict:
         """Compute the gradients of an answer."""
         given = unpacked(arguments, self.names)
 
         def run(arguments):
-            return call(self.answers[name], arguments, Printed(), Counter())[0]
+            return call(self.answers[name], arguments, Printed(), set())[0]
 
         return {"gradients": packed(gradients(run, given))}
 

@@ -122,6 +122,6 @@ def report_of(exercise: Build, found: Results) -> Report:
         picture(fault.result, fault.at),
         fault.trace,
         printed,
-        {} if "interrupted" in fault.says else hints_for(exercise, found.first),
+        {} if fault.interrupted else hints_for(exercise, found.first),
         tests,
     )

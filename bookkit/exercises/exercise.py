@@ -18,6 +18,7 @@ class Fault(Exception):
         result: What the answer returned.
         at: The index of the first wrong number in it.
         trace: Where the answer raised.
+        raised: The name of what it raised, or nothing.
     """
 
     def __init__(
@@ -27,10 +28,16 @@ class Fault(Exception):
         result: object = None,
         at: tuple[int, ...] | None = None,
         trace: str = "",
+        raised: str = "",
     ) -> None:
         super().__init__(says)
         self.says, self.case, self.result = says, case, result
-        self.at, self.trace = at, trace
+        self.at, self.trace, self.raised = at, trace, raised
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the reader has stopped the answer."""
+        return self.raised == "KeyboardInterrupt"
 
 
 def same(
@@ -93,7 +100,7 @@ class Idea:
     more: tuple[str, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False)  # two are never equal, so that results can be kept by it
 class Build:
     """A function to write. Anything that can be called with the arguments is accepted.
 

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from textwrap import dedent
 
 import torch
@@ -13,18 +14,15 @@ from torch import Tensor
 from bookkit.exercises import question
 from bookkit.exercises.calling import LONGEST, Raised
 from bookkit.exercises.checking import load, report_of
-from bookkit.exercises.exercise import Break, Build, Case, Fault, Idea
+from bookkit.exercises.exercise import Break, Build, Case, Fault
 from bookkit.exercises.process import Process, RunElsewhere, readable
 from bookkit.exercises.report import Report
-from bookkit.exercises.testing import STOP, Results, Run, run_tests
+from bookkit.exercises.testing import STOP, Results, Run, agrees, run_tests
 from bookkit.exercises.wrong_answers import wrong_answers
 
 # What no answer in a class may import, where the book is installed.
 HIDDEN = ["transformer_lib", "pages", "your_transformer"]
 UNCOUNTED = STOP | {"shape", "everywhere"}  # a constant passes these, or they repeat
-
-
-IDLE = {}  # by the names of exercises
 SLIP = 0.6  # of the points, for an answer with one mistake that we know
 
 
@@ -98,23 +96,19 @@ def agree(ours: tuple | str, theirs: tuple | str) -> bool:
     if isinstance(ours, str) or isinstance(theirs, str):
         return ours == theirs
     return all(
-        one.shape == other.shape
-        and torch.allclose(one.double(), other.double(), 1e-5, 1e-7, equal_nan=True)
-        if isinstance(one, Tensor) and isinstance(other, Tensor)
-        else one == other
+        agrees(one, other) if isinstance(one, Tensor) else one == other
         for one, other in zip(ours, theirs, strict=True)
     )
 
 
+@cache
 def by_a_constant(build: Build) -> int:
     """Count the tests that hold for the best constant, or argument, as the result."""
-    if build.name not in IDLE:
-        idle = [constant(build, fill) for fill in (0, 1)]
-        idle += [argument(build, place) for place in range(len(build.example))]
-        runs = [Run(build, each, lenient=True) for each in idle]
-        held = [run_tests(build, run=run).held - UNCOUNTED for run in runs]
-        IDLE[build.name] = max(map(len, held))
-    return IDLE[build.name]
+    idle = [constant(build, fill) for fill in (0, 1)]
+    idle += [argument(build, place) for place in range(len(build.example))]
+    runs = [Run(build, each, lenient=True) for each in idle]
+    held = [run_tests(build, run=run).held - UNCOUNTED for run in runs]
+    return max(map(len, held))
 
 
 def constant(build: Build, fill: int) -> Callable:
@@ -150,22 +144,22 @@ def argument(build: Build, place: int) -> Callable:
 def with_other_numbers(name: str) -> Build:
     """Change the real numbers of every input, so that none can be looked up."""
     build = load(name)
-    runs = [Run(build, right) for right in build.rights]
+    runs, seeds = [Run(build, right) for right in build.rights], count(1)
 
-    def changed(idea: Idea, place: int) -> Idea:
-        cases = []
-        for number, case in enumerate(idea.cases):
-            other = other_numbers(case, seed=100 * place + number)
-            try:
-                for run in runs:
-                    idea.compare(run, other)
-            except Fault:  # the test depends on these very numbers
-                other = case
-            cases.append(other)
-        return replace(idea, cases=cases)
+    def changed(case: Case, compare: Callable) -> Case:
+        other = other_numbers(case, next(seeds))
+        try:
+            for run in runs:
+                compare(run, other)
+        except Fault:  # the test depends on these very numbers
+            return case
+        return other
 
-    ideas = [changed(idea, place) for place, idea in enumerate(build.ideas, 1)]
-    example = other_numbers(build.example, seed=1)
+    ideas = [
+        replace(idea, cases=[changed(case, idea.compare) for case in idea.cases])
+        for idea in build.ideas
+    ]
+    example = changed(build.example, build.compare)
     return replace(build, ideas=ideas, example=example)
 
 

@@ -32,6 +32,7 @@ IN_ALL = 90.0  # for all calls of one answer
 STARTS = 2  # how often the process is started again after it was stopped
 MEMORY = 8 * 2**30  # bytes of addresses; torch alone takes two
 LONGEST = 2**26  # bytes of a reply
+NO_REPLY = "ValueError: its process sends no reply."
 MARK = "GRADED_IN"  # in the environment of a process and its children
 
 
@@ -65,7 +66,7 @@ class Process:
             Raised: If that fails, or was tried too often.
         """
         if self.starts > STARTS:
-            raise Raised("It was stopped too often to be tried again.", "")
+            raise Raised("It was stopped too often to be tried again.")
         self.starts += 1
         requests, replies = os.pipe(), os.pipe()
         self.out, self.replies = requests[1], replies[0]
@@ -82,6 +83,7 @@ class Process:
         )
         os.close(requests[0])
         os.close(replies[1])
+        os.set_blocking(self.out, False)
         self.began = self.exchange(self.setup, STARTING)
 
     def end(self) -> None:
@@ -111,42 +113,50 @@ class Process:
             return self.exchange(request, seconds)
         began, left = time.monotonic(), IN_ALL - self.spent
         if left <= 0:
-            raise Raised(f"TimeoutError: the tests took {IN_ALL:g} seconds.", "")
+            raise Raised(f"TimeoutError: the tests took {IN_ALL:g} seconds.")
         try:
             return self.exchange(request, min(SECONDS, left))
         finally:
             self.spent += time.monotonic() - began
 
     def exchange(self, request: Sequence, seconds: float) -> dict:
-        end, text = time.monotonic() + seconds, b""
         try:
-            os.write(self.out, json.dumps(list(request)).encode() + b"\n")
-            while not text.endswith(b"\n"):
-                left = end - time.monotonic()
-                if left <= 0 or not select.select([self.replies], [], [], left)[0]:
-                    says = f"TimeoutError: it was stopped after {seconds:g} seconds. "
-                    raise Raised(says + "Does a loop end?", "")
-                piece = os.read(self.replies, 2**16)
-                if not piece:
-                    raise Raised("SystemExit: it ends Python. Remove what does so.", "")
-                text += piece
-                if len(text) > LONGEST:
-                    raise Raised("MemoryError: what it returns is far too large.", "")
-            reply = json.loads(text)
-        except BrokenPipeError:
-            reply = Raised("SystemExit: it ends Python. Remove what does so.", "")
+            reply = json.loads(self.transfer(request, time.monotonic() + seconds))
+        except TimeoutError:
+            says = f"TimeoutError: it was stopped after {seconds:g} seconds. "
+            reply = Raised(says + "Does a loop end?")
+        except (BrokenPipeError, EOFError):
+            reply = Raised("SystemExit: it ends Python. Remove what does so.")
+        except MemoryError:
+            reply = Raised("MemoryError: what it returns is far too large.")
         except (ValueError, RecursionError):
-            reply = Raised("ValueError: its process sends no reply.", "")
-        except Raised as error:
-            reply = error
+            reply = Raised(NO_REPLY)
         if isinstance(reply, Raised):
             self.end()
             raise reply
         if not isinstance(reply, dict):
-            raise Raised("ValueError: its process sends no reply.", "")
+            raise Raised(NO_REPLY)
         if "raises" in reply:
             raise Raised(str(reply["raises"]), str(reply.get("trace", "")))
         return reply
+
+    def transfer(self, request: Sequence, end: float) -> bytes:
+        """Write a request, and read a line, without ever waiting beyond the end."""
+        rest, text = json.dumps(list(request)).encode() + b"\n", bytearray()
+        while not text.endswith(b"\n"):
+            left, writes = end - time.monotonic(), [self.out] if rest else []
+            ready = select.select([self.replies], writes, [], max(left, 0))
+            if left <= 0 or not any(ready):
+                raise TimeoutError
+            if ready[1]:
+                rest = rest[os.write(self.out, rest) :]
+            if ready[0]:
+                text += (piece := os.read(self.replies, 2**16))
+                if not piece:
+                    raise EOFError
+                if len(text) > LONGEST:
+                    raise MemoryError
+        return bytes(text)
 
 
 class RunElsewhere(Run):
@@ -177,7 +187,7 @@ class RunElsewhere(Run):
     def attempt(self, case: Case, d_ff: int = 0) -> tuple[object, list]:
         with readable():
             reply = self.ask("call", packed(list(case.values())), d_ff)
-            self.used.update({str(name): 1 for name in reply["used"]})
+            self.used.update(map(str, reply["used"]))
             self.printed.write(str(reply["printed"]))
             self.count = int(reply["count"])
             after = unpacked(reply["arguments"])
@@ -196,4 +206,4 @@ def readable() -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError):
-        raise Raised("ValueError: its process sends no reply.", "") from None
+        raise Raised(NO_REPLY) from None

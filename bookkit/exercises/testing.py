@@ -5,7 +5,6 @@ run does so: the last but one compares all of them.
 """
 
 import copy
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -34,7 +33,7 @@ class Run:
             if it had the right one, as a grader would. The test of the shape is strict.
 
     Attributes:
-        used: How often the answer called each function of torch and of the library.
+        used: The names of the functions of torch and of the library that it called.
         printed: The beginning of what it printed.
         count: How many positions the last call computed, if it was asked.
         reshaped: Whether a wrong shape was overlooked.
@@ -42,7 +41,7 @@ class Run:
 
     def __init__(self, build: Build, answer: Callable, lenient: bool = False) -> None:
         self.build, self.answer, self.lenient = build, answer, lenient
-        self.used, self.printed, self.count = Counter(), Printed(), 0
+        self.used, self.printed, self.count = set(), Printed(), 0
         self.reshaped = False
 
     # What a process of its own does otherwise.
@@ -106,7 +105,7 @@ class Run:
         try:
             found = self.own_gradients(case)
         except Raised as error:
-            raise Fault(f"It raises {error.says}", case, trace=error.trace) from None
+            raise fault_of(error, case) from None
         both = zip(case, found, strict=True)
         return {name: value for name, value in both if value is not None}
 
@@ -143,7 +142,12 @@ class Run:
         try:
             return self.attempt(case, d_ff)
         except Raised as error:
-            raise Fault(f"It raises {error.says}", case, trace=error.trace) from None
+            raise fault_of(error, case) from None
+
+
+def fault_of(error: Raised, case: Case) -> Fault:
+    says = f"It raises {error.says}"
+    return Fault(says, case, trace=error.trace, raised=error.name)
 
 
 def is_ordinary(result: Tensor) -> bool:
@@ -241,7 +245,7 @@ def is_boolean(value: object) -> bool:
 def agrees(result: object, expected: object) -> bool:
     if not (isinstance(result, Tensor) and isinstance(expected, Tensor)):
         return False
-    return torch.allclose(result.to(expected), expected, 1e-5, 1e-7)
+    return torch.allclose(result.to(expected), expected, 1e-5, 1e-7, equal_nan=True)
 
 
 def is_finite(run: Run) -> None:
@@ -451,7 +455,7 @@ def run_tests(
                 done.tests.append((name, says, None))
             except Fault as fault:
                 done.tests.append((name, says, fault))
-                if "interrupted" in fault.says:
+                if fault.interrupted:  # it is not run again
                     stop = SHARED.keys() | {name}
     done.printed = run.printed.getvalue()
     return done
@@ -463,7 +467,7 @@ def try_idea(run: Run, idea: Idea) -> None:
         try:
             idea.compare(run, case)
         except Fault as fault:
-            if exchanged(run, case):
+            if not fault.raised and exchanged(run, case):
                 fault.says = EXCHANGED
             fault.says = fault.says or idea.hint
             fault.case = fault.case if fault.case is not None else case

@@ -8,7 +8,7 @@ fail, and what is written instead of a line of the solution, or of a part of it:
     + <= back + 1
 
 "name of other:" begins with another correct answer. An entry without "-" is a whole
-body.
+body, and one without "+" leaves something out.
 """
 
 import ast

@@ -63,17 +63,23 @@ def of_the_book(folder: Path) -> str:
         except (SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):
-            names = [each.name for each in getattr(node, "names", [])]
-            names += [str(getattr(node, "module", "")), str(getattr(node, "value", ""))]
-            for name in names:
-                if isinstance(node, ast.Import | ast.ImportFrom | ast.Constant) and (
-                    name.partition(".")[0] in BOOK
-                ):
+            for name in named(node):
+                if name.partition(".")[0] in BOOK:
                     return (
                         f"{path.name}, line {node.lineno}, uses `{name}`: that is the "
                         "book's code and not yours."
                     )
     return ""
+
+
+def named(node: ast.AST) -> list[str]:
+    """List the modules that a piece of code may import, by a text as well."""
+    match node:
+        case ast.Import(names=names):
+            return [each.name for each in names]
+        case ast.ImportFrom(module=str(module)) | ast.Constant(value=str(module)):
+            return [module]
+    return []
 
 
 def check_piece(piece: Piece, adapters: ModuleType) -> Report:
@@ -90,7 +96,7 @@ def check_piece(piece: Piece, adapters: ModuleType) -> Report:
 
 def report_of(piece: Piece, found: Results) -> Report:
     """Turn the results of a piece's tests into a report."""
-    if found.fault and found.fault.says.startswith("It raises NotImplementedError"):
+    if found.fault and found.fault.raised == "NotImplementedError":
         trace = found.fault.trace
         return Report(piece.build.name, None, "not written yet.", trace=trace)
     return checking.report_of(piece.build, found)

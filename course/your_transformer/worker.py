@@ -19,7 +19,7 @@ class Student(Worker):
         try:
             self.adapters = load_adapters(Path(path))
         except (ValueError, FileNotFoundError) as error:
-            raise Raised(str(error), "") from None
+            raise Raised(str(error)) from None
         self.names = {"torch": torch, "TransformerConfig": TransformerConfig}
         for name, piece in BY_NAME.items():
             if hasattr(self.adapters, name):
