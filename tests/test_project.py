@@ -4,10 +4,12 @@ import ast
 import importlib
 import io
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tomllib
+import zipfile
 from tokenize import COMMENT, DEDENT, ENDMARKER, INDENT, NEWLINE, NL, generate_tokens
 
 import pytest
@@ -345,3 +347,23 @@ def test_a_circle_of_packages_is_found_where_no_modules_are_in_one():
 def test_tests_that_are_told_to_end_end_what_they_started():
     with pytest.raises(KeyboardInterrupt):  # and so every fixture ends in order
         signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.slow
+def test_the_library_installs_alone_and_no_wrong_answer_ever(tmp_path):
+    for part in ("bookkit", "course", "pages", "transformer_lib"):
+        left_out = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=left_out)
+    for part in ("LICENSE", "README.md", "pyproject.toml"):
+        shutil.copy(ROOT / part, tmp_path)
+    options = ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", "made"]
+    command = [sys.executable, "-m", "pip", "wheel", *options, ".", "./bookkit"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    library, pages = (
+        {name for name in zipfile.ZipFile(path).namelist() if ".dist-info/" not in name}
+        for path in sorted((tmp_path / "made").glob("*.whl"))
+    )
+    assert {name.partition("/")[0] for name in library} == {"transformer_lib"}
+    assert {"pages/masks/exercises.py", "bookkit/exercises/checking.py"} <= pages
+    private = ("wrong_answers.txt", "mistakes.txt", "exam_key.md", "models/")
+    assert not [name for name in pages if any(each in name for each in private)]
