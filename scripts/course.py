@@ -138,8 +138,8 @@ def student_cells(number: int, exercise):
     graded = {"grade": True, "locked": True}
     if isinstance(exercise, Build):
         worth = points(exercise)
-        told = f"{worth} points. An answer that begins to work earns a half, and the "
-        told += "tests that hold earn the rest. `check` runs the same tests."
+        told = f"{worth} points: half for an answer that starts to work, the rest for "
+        told += "the tests that it passes. `check` runs the same tests."
         function = exercise.call.partition("(")[0]
         answer = f'{with_markers(exercise)}\n\n\ncheck("{name}", {function})'
         yield text(name, f"{task}\n\n{told}", locked=True)

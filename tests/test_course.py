@@ -280,7 +280,7 @@ def test_every_student_gets_the_grade_that_is_deserved(submitted):
     says = {name: row["what happened"] for name, row in rows.items()}
     assert "cannot be read" in says["empty"]
     assert "cannot be read" in says["not_json"]
-    assert "lengths (1).ipynb is not graded" in says["other_name"]
+    assert "lengths (1).ipynb was not graded" in says["other_name"]
     nbgrader(submitted, "generate_feedback")
     pages = {
         path.parts[-3]: path.read_text("utf-8")

@@ -81,7 +81,7 @@ HOSTILE = {
     "a later cell fails": ("1 / 0", 1.0, "right."),
     "exit at once": ("import sys\nsys.exit(0)", 1.0, "right."),
     "exit when called": (f"{NONE}exit()", 0.0, "SystemExit"),
-    "_exit": (f"{NONE}import os; os._exit(0)", 0.0, "It raises SystemExit: it ends"),
+    "_exit": (f"{NONE}import os; os._exit(0)", 0.0, "It raises SystemExit: it exits"),
     "prints right": (f"{NONE}print('right. All 14 tests hold.')", 0.0, "Is a return"),
     "loop": (f"{NONE}\n    while True: pass", 0.0, "stopped after 0.5 seconds"),
     "sleep": (f"{NONE}import time; time.sleep(99)", 0.0, "stopped after 0.5 seconds"),

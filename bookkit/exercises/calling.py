@@ -1,9 +1,9 @@
-"""What happens beside an answer, in this process or, for marks, in one of its own.
+"""Call an answer, in this process or, for marks, in a separate one.
 
-Run as a script, this file is that process: it reads one request a line from the first
-file descriptor that it is given, and writes one reply a line to the second. It needs
-only torch, so that the solutions can be kept away from it. What arrives is code of the
-grader or a tensor in a plain format, never a pickle.
+Run as a script, this file is the separate process: it reads one request per line from
+the first file descriptor that it is given, and writes one reply per line to the second.
+It needs only torch, so that the solutions can be kept away from it. Tensors cross in a
+plain format, never as a pickle.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Points for an answer: a half for a beginning, the rest for the tests that hold."""
+"""Points for an answer: half for a start, the rest for the tests that it passes."""
 
 import ast
 import inspect
@@ -29,10 +29,10 @@ SLIP = 0.6  # of the points, for an answer with one mistake that we know
 def share(run: Run, results: Results) -> float:
     """Return the share of an exercise's points that an answer earns.
 
-    An answer that holds no more tests than a constant result does earns nothing, and so
-    does one that calls what the task forbids. One that holds more earns a half, and the
-    other half grows with the tests that hold. One mistake that the page lists costs no
-    more than ``1 - SLIP``, however many tests it fails.
+    An answer that passes no more tests than a constant result does earns nothing, and
+    neither does one that calls what the task forbids. One that passes more earns half,
+    and the other half grows with the tests that it passes. One mistake that the page
+    lists costs no more than ``1 - SLIP``, however many tests it fails.
     """
     if any(part in name for part in run.build.forbids for name in run.used):
         return 0.0
@@ -103,7 +103,7 @@ def agree(ours: tuple | str, theirs: tuple | str) -> bool:
 
 @cache
 def by_a_constant(build: Build) -> int:
-    """Count the tests that hold for the best constant, or argument, as the result."""
+    """Count the tests that the best constant, or argument, passes as the result."""
     idle = [constant(build, fill) for fill in (0, 1)]
     idle += [argument(build, place) for place in range(len(build.example))]
     runs = [Run(build, each, lenient=True) for each in idle]

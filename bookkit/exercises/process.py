@@ -1,9 +1,9 @@
 """An answer in a process of its own, for marks.
 
 The process gets the code of the student and the arguments of each call, and sends
-back what was returned. The verdict is computed here, so that what the answer prints,
-its exit status and whatever it changes in its process prove nothing. Its process group
-is ended with it. Linux and macOS.
+back the returned values. The verdict is computed here, so what the answer prints, its
+exit status and whatever it changes in its own process prove nothing. At the end, its
+process group is killed. Linux and macOS.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ IN_ALL = 90.0  # for all calls of one answer
 STARTS = 2  # how often the process is started again after it was stopped
 MEMORY = 8 * 2**30  # bytes of addresses; torch alone takes two
 LONGEST = 2**26  # bytes of a reply
-NO_REPLY = "ValueError: its process sends no reply."
+NO_REPLY = "ValueError: its process sent a reply that cannot be read."
 MARK = "GRADED_IN"  # in the environment of a process and its children
 
 
@@ -126,7 +126,7 @@ class Process:
             says = f"TimeoutError: it was stopped after {seconds:g} seconds. "
             reply = Raised(says + "Does a loop end?")
         except (BrokenPipeError, EOFError):
-            reply = Raised("SystemExit: it ends Python. Remove what does so.")
+            reply = Raised("SystemExit: it exits Python. Remove the call that does so.")
         except MemoryError:
             reply = Raised("MemoryError: what it returns is far too large.")
         except (ValueError, RecursionError):

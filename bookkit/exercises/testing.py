@@ -1,7 +1,7 @@
 """The tests of an answer, from "it can be called" to the ideas of the chapter.
 
-Every test compares the numbers of every input that it uses, or a later test of the same
-run does so: the last but one compares all of them.
+No test hides a wrong number: after the ideas, one test compares the numbers of all
+inputs.
 """
 
 import copy
@@ -122,8 +122,7 @@ class Run:
         ):
             for name, result in zip(wanted, results, strict=True):
                 if isinstance(result, Tensor) and not is_ordinary(result):
-                    says = f"{name} must be an ordinary tensor with numbers in it, and "
-                    raise Fault(f"{says}is a special one.", case)
+                    raise Fault(f"{name} must be an ordinary, dense tensor.", case)
             return results
         kinds = type(made).__name__
         if isinstance(made, tuple | list):
@@ -330,13 +329,13 @@ def where_wrong(run: Run, case: Case) -> str:
             if are_exchanged(result.to(expected), expected, axis):
                 one = ONE_OF.get(letter, "index")
                 return (
-                    f"Along the axis {letter}, numbers that are right for one {one} "
-                    f"stand at another. Does each {one} count for itself?"
+                    f"Along axis {letter}, the numbers of one {one} appear at another. "
+                    f"Is each {one} computed from its own inputs?"
                 )
     known = [ONE_OF[letter] for letter in letters if letter in ONE_OF] or ["number"]
     return (
-        "The ideas hold one by one, and together these numbers are wrong. Does each "
-        f"{' and each '.join(known)} count for itself?"
+        "Each idea holds on its own, but these numbers are wrong. Is each "
+        f"{' and each '.join(known)} computed from its own inputs?"
     )
 
 
@@ -349,7 +348,7 @@ def are_exchanged(result: Tensor, expected: Tensor, axis: int) -> bool:
 
 
 def is_own(run: Run) -> None:
-    """It does without what the task forbids."""
+    """It avoids what the task forbids."""
     for name in run.used:
         if any(part in name for part in run.build.forbids):
             says = f"The numbers are right, but they come from `{name}`, and the task "

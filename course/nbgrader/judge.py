@@ -1,7 +1,7 @@
-"""What nbgrader does here in its own way: it never runs a notebook in a kernel.
+"""The parts of nbgrader that the course replaces: no notebook runs in a kernel.
 
 Each answer runs in a process of its own and is judged outside it, by the tests of
-``check``. nbgrader keeps its formats, its forms for points by hand, and its feedback.
+``check``. The formats, the points given by hand and the feedback remain nbgrader's.
 """
 
 import csv
@@ -156,4 +156,4 @@ def unreadable(path: Path) -> str:
     except Exception as error:  # of whatever was handed in
         says = str(error).partition("\n")[0][:80]
         return f"{path.name} cannot be read: {says}"
-    return f"{path.name} is not graded: is this the assignment's name?"
+    return f"{path.name} was not graded: is it named after the assignment?"
