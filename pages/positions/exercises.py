@@ -182,9 +182,9 @@ class Encode(nn.Module):
         return torch.sin(positions.unsqueeze(-1) / scales + shift)
 
 
-def angles_of(positions, d_model, base=10000.0, double=2):
+def angles_of(positions, d_model, double=2):
     pairs = torch.arange(d_model // 2, dtype=torch.float64)
-    return positions[:, None] / base ** (double * pairs / d_model)
+    return positions[:, None] / 10000.0 ** (double * pairs / d_model)
 
 
 def laid(angles):
@@ -316,14 +316,6 @@ class Move(nn.Module):
             )
             moved.append(rows[:, 2 * i : 2 * i + 2] @ turn.T)
         return torch.cat(moved, dim=-1)
-
-
-def turned(rows, angle, signs=(1, -1), order=(0, 1)):
-    first, second = rows[:, order[0] :: 2], rows[:, order[1] :: 2]
-    made = [None, None]
-    made[order[0]] = first * angle.cos() + signs[0] * second * angle.sin()
-    made[order[1]] = second * angle.cos() + signs[1] * first * angle.sin()
-    return torch.stack(made, dim=-1).flatten(-2)
 
 
 # -- Half the exponent -----------------------------------------------------------------

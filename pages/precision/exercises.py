@@ -141,8 +141,4 @@ class ByParts(nn.Module):
         return torch.stack([shrink * row for row in rows])
 
 
-def clipped(gradients, max_norm):
-    return gradients * (max_norm / gradients.norm()).clamp(max=1.0)
-
-
 EXERCISES = [SUM, READY]

@@ -204,11 +204,6 @@ class Losses(nn.Module):
         return torch.where(targets == pad_id, torch.zeros_like(losses), losses)
 
 
-def parts(logits, targets):
-    surprise = -logits.log_softmax(dim=-1)
-    return surprise, surprise.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-
-
 # -- Means of means --------------------------------------------------------------------
 
 
