@@ -62,8 +62,9 @@ def quick(*options):
 
 
 def style():
-    """Check the style with ruff."""
+    """Check the style with ruff, and print the budget of lines."""
     ready()
+    run("tests/test_budget.py")
     run("-m", "ruff", "check", ".")
     run("-m", "ruff", "format", "--check", ".")
 

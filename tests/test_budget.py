@@ -1,0 +1,62 @@
+"""A budget of lines: `python tests/test_budget.py` prints it.
+
+A ceiling falls when lines go. One that rises is a change for a reviewer to question.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# Each place, the folders and files in it, and the most lines that it may have.
+PLACES = {
+    "library": (["transformer_lib"], 11_700),
+    "kit shared by pages": (["bookkit"], 16_550),
+    "pages' own code": (["pages"], 7_950),
+    "course": (["course"], 2_700),
+    "build and site": (["_ext", "book", "scripts", "make.py"], 4_960),
+    "measurements": (["experiments", "benchmarks"], 4_550),
+    "tests": (["tests"], 37_200),
+}
+CODE = {".py", ".js", ".css", ".mjs"}
+# Written by hand as well, and read as data.
+DATA = {"tour.json", "wrong_answers.txt", "mistakes.txt", "articles.csv"}
+OTHERS_OR_BUILT = {"vendor", "made", "build", "_build", "__pycache__"}
+
+
+def lines_of(path: Path) -> int:
+    """Count the lines that somebody wrote in a file, or in the files of a folder."""
+    if path.is_dir():
+        hidden = path.name.startswith(".") or path.name in OTHERS_OR_BUILT
+        return 0 if hidden else sum(map(lines_of, path.iterdir()))
+    counted = path.suffix in CODE or path.name in DATA
+    return len(path.read_bytes().splitlines()) if counted else 0
+
+
+def counted(root: Path) -> dict[str, int]:
+    """Count the lines of each place."""
+    return {
+        name: sum(lines_of(root / part) for part in parts)
+        for name, (parts, _) in PLACES.items()
+    }
+
+
+def table(root: Path) -> str:
+    """Set the lines of each place beside its ceiling."""
+    found = counted(root)
+    rows = [("lines", "today", "ceiling")]
+    rows += [(name, f"{n:,}", f"{PLACES[name][1]:,}") for name, n in found.items()]
+    rows.append(("everything", f"{sum(found.values()):,}", ""))
+    return "\n".join(f"{name:20}{n:>8}{most:>9}" for name, n, most in rows)
+
+
+def test_no_place_has_more_lines_than_its_ceiling():
+    found = counted(ROOT)
+    over = [name for name, (_, most) in PLACES.items() if found[name] > most]
+    assert over == [], f"\n{table(ROOT)}"
+
+
+def test_every_line_belongs_to_one_place():
+    assert sum(counted(ROOT).values()) == lines_of(ROOT)
+
+
+if __name__ == "__main__":
+    print(table(ROOT))
