@@ -44,14 +44,14 @@ def pytest(*arguments):
 def ready():
     """Create the environment, or install what it lacks."""
     index = os.environ.get("TORCH_INDEX")
-    call(sys.executable, "scripts/environment.py", *([index] if index else []))
+    call(sys.executable, "website/build/environment.py", *([index] if index else []))
 
 
 def book(*options):
     """Build the book (warnings are errors), executing only what changed."""
     ready()
-    run("scripts/programs.py", "cc")
-    run("scripts/build.py", *options)
+    run("-m", "website.build.programs", "cc")
+    run("-m", "website.build.build", *options)
 
 
 def quick(*options):
@@ -73,7 +73,7 @@ def test(*options):
     """Style, library, every notebook, and every page once in a browser."""
     book()
     style()
-    run("scripts/programs.py", "chromium")
+    run("-m", "website.build.programs", "chromium")
     pytest("tests", "--dist", "worksteal", "-m", "not slow", *options)
     pytest("book", "--dist", "loadfile", *options)
 
@@ -82,14 +82,14 @@ def slow(*options):
     """The rest: build, PDF, archive, JupyterLab, processes, grading, phone widths."""
     book()
     run("-m", "pip", "install", "--quiet", "-r", "course/requirements.txt")
-    run("scripts/programs.py", "chromium")
+    run("-m", "website.build.programs", "chromium")
     pytest("tests", "--dist", "worksteal", "-m", "slow", *options)
 
 
 def lab(*options):
     """Open the notebooks in JupyterLab; as root: lab --allow-root."""
     ready()
-    run("scripts/lab.py", *options)
+    run("-m", "website.lab.lab", *options)
 
 
 def serve(port="8000"):
@@ -102,20 +102,20 @@ def serve(port="8000"):
 def bundle():
     """Pack pages, notebooks, library and models into one archive."""
     book()
-    run("scripts/bundle.py")
+    run("-m", "website.bundle.bundle")
 
 
 def course():
     """Write the course for students and teachers, and its archive."""
     book()
-    run("scripts/course.py")
+    run("-m", "course.editions")
 
 
 def pdf():
     """Print the whole book into one PDF."""
     book()
-    run("scripts/programs.py", "chromium")
-    run("scripts/pdf.py")
+    run("-m", "website.build.programs", "chromium")
+    run("-m", "website.print.pdf")
 
 
 def clean():

@@ -24,9 +24,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "scripts"))
-
-from chromium import launch  # noqa: E402
+from website.build.chromium import launch  # noqa: E402
 
 PAGE = "book/open_model.html"
 WORDS = 20

@@ -9,7 +9,6 @@ should run meanwhile, or the milliseconds mean little.
 """
 
 import statistics
-import sys
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -22,9 +21,7 @@ from transformer_lib.translation import Translator
 from transformer_lib.translation.run import measure
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "scripts"))
-
-from chromium import launch  # noqa: E402
+from website.build.chromium import launch  # noqa: E402
 
 BLEU = ROOT / "experiments/multi30k/compression.csv"
 BROWSER = ROOT / "experiments/multi30k/browser.csv"

@@ -2,12 +2,9 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "_ext"))
-
-import folds
+from website.folds import folds
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"

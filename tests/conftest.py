@@ -3,7 +3,6 @@ import http.server
 import os
 import random
 import signal
-import sys
 import threading
 from urllib.parse import urlsplit
 
@@ -14,9 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from playwright.sync_api import Page, expect, sync_playwright
 
-sys.path.append(str(ROOT / "scripts"))
-
-from chromium import launch
+from website.build.chromium import launch
 
 if not torch.cuda.is_available():  # Triton asks when it is imported
     os.environ["TRITON_INTERPRET"] = "1"

@@ -4,11 +4,10 @@ import importlib
 import inspect
 import pkgutil
 import posixpath
-import sys
 from types import SimpleNamespace
 
 import pytest
-from book_files import BOOK, HTML, ROOT
+from book_files import BOOK, HTML
 from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
@@ -18,10 +17,7 @@ from pygments.lexers import get_lexer_by_name
 from sphinx.util.inventory import InventoryFile
 
 import transformer_lib
-
-sys.path.append(str(ROOT / "_ext"))
-
-import code_links
+from website.links import code_links
 
 
 def public_modules():

@@ -17,12 +17,9 @@ from bs4 import BeautifulSoup
 from jupyter_cache import get_cache
 from nbclient.exceptions import DeadKernelError
 
-sys.path.append(str(ROOT / "scripts"))
-
-import build
-import execute
-from build import MODEL, digest
-from execute import ExecutionFailed
+from website.build import build, execute
+from website.build.build import MODEL, digest
+from website.build.execute import ExecutionFailed
 
 ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
@@ -30,15 +27,13 @@ ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 class SmallBook:
     def __init__(self, root):
         self.root = root
-        for name in ("_ext", "scripts", "_config.yml", "book/extra"):
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, root / name)
+        shutil.copy(ROOT / "_config.yml", root)
         self.write("requirements.txt", "")
         self.write("transformer_lib/pieces.py", "answer = 42\n")
         self.write("book/intro.md", "# A small book\n")
         self.write("book/references.bib", "")
         own = shutil.ignore_patterns("vendor", "*.png")
-        shutil.copytree(ROOT / "book/_static", root / "book/_static", ignore=own)
+        shutil.copytree(ROOT / "website", root / "website", ignore=own)
         self.write(
             "_toc.yml",
             "format: jb-book\nroot: book/intro\nchapters:\n"
@@ -73,7 +68,8 @@ class SmallBook:
 
     def start(self, **environment):
         return subprocess.Popen(
-            [sys.executable, self.root / "scripts" / "build.py"],
+            [sys.executable, "-m", "website.build.build"],
+            cwd=self.root,
             env=os.environ | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

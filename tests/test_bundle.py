@@ -12,9 +12,7 @@ import lxml.html
 import pytest
 from book_files import NOTEBOOKS, ROOT, code_cells, read_notebook, source
 
-sys.path.append(str(ROOT / "scripts"))
-
-import bundle
+from website.bundle import bundle
 
 
 @pytest.fixture

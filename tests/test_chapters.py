@@ -2,18 +2,14 @@
 
 import asyncio
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
 import pytest
-from book_files import ROOT
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-sys.path.append(str(ROOT / "scripts"))
-
-from chapters import Chapters
+from website.lab.chapters import Chapters
 
 # Not the thread of the tests, which may have the loop of a browser, and always the
 # same, as the store of trusted notebooks wants.

@@ -3,10 +3,11 @@
 import base64
 import json
 
-import downloads
 import lxml.html
 import pytest
 from book_files import HTML, NOTEBOOKS, code_cells, read_notebook
+
+from website.lab import downloads
 
 MOST = 1_250_000  # bytes: chapter 16 contains the model of its control
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy
 import pytest
 import torch
-import write_exercises
 from generated_answers import generated, spoilt, with_results, wrong_for
 
 from bookkit.exercises import (
@@ -32,6 +31,7 @@ from bookkit.exercises import (
 )
 from bookkit.exercises.testing import run_tests
 from bookkit.exercises.wrong_answers import parsed, wrong_answers
+from pages import write_exercises
 
 LISTED = exercises()
 ALL = [exercise for listed in LISTED.values() for exercise in listed]
@@ -272,7 +272,7 @@ def test_exercises_are_numbered_in_order(chapter):
 def test_the_notebooks_hold_what_the_exercises_say():
     for path, notebook, listed in write_exercises.notebooks():
         text = write_exercises.written(write_exercises.with_exercises(notebook, listed))
-        assert text == path.read_text("utf-8"), "run scripts/write_exercises.py"
+        assert text == path.read_text("utf-8"), "run pages.write_exercises"
 
 
 ALONE = """

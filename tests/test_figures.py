@@ -1,14 +1,13 @@
 """Figures on their way from a cell into the page."""
 
 import re
-import sys
 
 import matplotlib
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
 import torch
-from book_files import BOOK, ROOT
+from book_files import ROOT
 from bs4 import BeautifulSoup
 from docutils import nodes
 from nbclient import NotebookClient
@@ -23,10 +22,7 @@ from bookkit.plotting import (
     use_book_style,
 )
 from bookkit.svg import inline
-
-sys.path.append(str(ROOT / "_ext"))
-
-from figures import picture
+from website.figures.figures import picture
 
 HEX = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
 
@@ -201,14 +197,14 @@ def literals(text):
 
 
 def test_the_map_and_the_style_of_the_book_take_the_colours_of_boxes_from_there():
-    style = (BOOK / "_static/front.css").read_text(encoding="utf-8")
+    style = (ROOT / "website/front/front.css").read_text(encoding="utf-8")
     rules = [line for line in style.splitlines() if line.startswith(".map ")]
     assert rules
     assert not literals("".join(rules))
     named = set(re.findall(r"var\((--book-[\w-]+)\)", "".join(rules)))
     own = {"--book-serif"}
     assert named - own <= variables().keys()
-    svg = (BOOK / "_static/map.svg").read_text(encoding="utf-8")
+    svg = (ROOT / "website/front/map.svg").read_text(encoding="utf-8")
     assert not literals(svg)
     assert 'class="att cross"' in svg
 

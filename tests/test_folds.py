@@ -5,7 +5,7 @@ import re
 import shutil
 
 import pytest
-from book_files import BOOK, HTML, ROOT
+from book_files import HTML, ROOT
 from bs4 import BeautifulSoup
 from pypdf import PdfReader
 from sphinx.application import Sphinx
@@ -59,13 +59,11 @@ class Built:
         source, static = folder / "source", folder / "source" / "static"
         static.mkdir(parents=True)
         (source / "index.md").write_text(text, encoding="utf-8")
-        shutil.copy(
-            ROOT / "book" / "_static" / "readme-page.png", source / "picture.png"
-        )
+        shutil.copy(ROOT / "website/front/readme-page.png", source / "picture.png")
         for name in ("folds.css", "folds.js"):
-            shutil.copy(BOOK / "_static" / name, static)
+            shutil.copy(ROOT / "website/folds" / name, static)
         config = {
-            "extensions": ["myst_parser", "folds"],
+            "extensions": ["myst_parser", "website.folds.folds"],
             "myst_enable_extensions": ["colon_fence"],
             "numfig": True,
             "html_theme": "basic",

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 
 import book_files
 import pytest
@@ -12,9 +11,7 @@ from book_files import BOOK, HTML, ROOT, read_notebook, source
 from playwright.sync_api import expect
 from test_pages import NARROW, PAGES, WIDE, built, faults_of, read, soup
 
-sys.path.append(str(ROOT / "_ext"))
-
-import sharing
+from website.front import sharing
 
 pytestmark = pytest.mark.book
 FRONT = HTML / "book" / "intro.html"

@@ -15,20 +15,17 @@ import nbformat
 import pytest
 from axe import AXE
 from book_files import BOOK, ROOT, read_notebook, source
-from downloads import still
 from nbformat.sign import NotebookNotary, SQLiteSignatureStore
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import expect
 from test_widget_beam import STEPS, pieces
 from test_widgets import all_controls
 
-sys.path.append(str(ROOT / "scripts"))
-
-from lab import QUIET
-
 from bookkit.widgets.beam import beam_control
 from bookkit.widgets.masks import mask_control
 from bookkit.widgets.softmax import softmax_control
+from website.lab.downloads import still
+from website.lab.lab import QUIET
 
 SECONDS = 300  # to wait at most, on however slow a computer
 OPTIONS = [
@@ -123,7 +120,7 @@ def lab(tmp_path):
     for folder in folders.values():
         folder.mkdir(mode=0o700)
     own = {f"JUPYTER_{name.upper()}_DIR": str(path) for name, path in folders.items()}
-    paths = [str(ROOT / "scripts"), os.environ.get("PYTHONPATH")]  # of chapters.py
+    paths = [str(ROOT), os.environ.get("PYTHONPATH")]  # of website.lab
     own["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     books = f"--ServerApp.root_dir={folders['books']}"
     executed = f"--Chapters.executed={folders['executed']}"

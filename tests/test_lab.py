@@ -9,10 +9,8 @@ import pytest
 from book_files import ROOT
 from jupyterlab_server.config import get_federated_extensions, get_page_config
 
-sys.path.append(str(ROOT / "scripts"))
-
-import lab
-from build import MODEL
+from website.build.build import MODEL
+from website.lab import lab
 
 SCRIPT = "book/_static/made/translator.js"
 

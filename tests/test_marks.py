@@ -4,13 +4,13 @@ import os
 
 import pytest
 import torch
-import write_exercises
 
 from bookkit.exercises import Build, exercises, load, marks, process
 from bookkit.exercises.calling import packed, unpacked
 from bookkit.exercises.testing import Run, run_tests
 from bookkit.exercises.wrong_answers import wrong_answers
-from course import IMPORTS
+from course.editions import IMPORTS
+from pages import write_exercises
 
 BUILDS = [
     each

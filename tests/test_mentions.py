@@ -1,7 +1,5 @@
 """A note names each call of the library that it covers."""
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,9 +13,7 @@ from transformer_lib.model import (
     causal_mask,
     padding_mask,
 )
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "_ext"))
-import mentions
+from website.listings import mentions
 
 
 def first(x):

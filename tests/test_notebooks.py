@@ -2,7 +2,6 @@
 
 import re
 
-import folds
 import pytest
 from book_files import (
     NOTEBOOKS,
@@ -13,6 +12,8 @@ from book_files import (
     read_notebook,
     source,
 )
+
+from website.folds import folds
 
 MOST_LINES, MOST_IN_A_FOLD, MOST_IN_A_ROW = 15, 25, 4
 READABLE = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")

@@ -1,6 +1,5 @@
 """The PDF of the whole book: nothing cut, nothing lost, and every link leads on."""
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import lxml.html
@@ -8,9 +7,7 @@ import pytest
 from book_files import HTML, ROOT
 from pypdf import PdfReader, PdfWriter
 
-sys.path.append(str(ROOT / "scripts"))
-
-import pdf
+from website.print import pdf
 
 SHOWN = """//*[contains(@class, "cell_input")]
 [not(ancestor::details[not(contains(@class, "fold"))])]
@@ -60,7 +57,7 @@ def links(reader):
 def small(tmp_path_factory):
     """Three short pages with what the book says about paper."""
     html = tmp_path_factory.mktemp("html")
-    sheet = (ROOT / "book" / "_static" / "print.css").as_uri()
+    sheet = (ROOT / "website/print/print.css").as_uri()
     (html / "book").mkdir()
     for name, content in [
         ("intro", "<h1>The book</h1>"),

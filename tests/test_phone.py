@@ -3,14 +3,14 @@
 import re
 
 import pytest
-from book_files import BOOK, HTML
+from book_files import HTML, ROOT
 from playwright.sync_api import expect
 from pypdf import PdfReader
 from test_pages import NARROW, built, faults_of, read, soup
 
 pytestmark = pytest.mark.book
 CHAPTER = HTML / "book" / "05_masks.html"
-ICONS = BOOK / "_static" / "scripts" / "fontawesome.js"
+ICONS = ROOT / "website/offline/scripts/fontawesome.js"
 STYLES = {"fa-solid", "fa-lg", "fa-regular", "fa-brands"}
 
 

@@ -4,7 +4,6 @@ import json
 import re
 
 import lxml.html
-import plain
 import pytest
 from book_files import (
     BOOK,
@@ -17,6 +16,8 @@ from book_files import (
     read_notebook,
     source,
 )
+
+from website.links import notebook_links as plain
 
 RAW = {
     "role": re.compile(r"\{[a-z][a-z:]*\}`"),

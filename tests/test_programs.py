@@ -5,11 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from book_files import ROOT
 
-sys.path.append(str(ROOT / "scripts"))
-
-import programs
+from website.build import programs
 
 APT_GET = """#!/bin/sh
 echo "$@" >> "$0.log"
@@ -75,7 +72,7 @@ def test_otherwise_one_sentence_says_what_to_install(
 
 def test_the_script_names_what_is_missing_and_fails(tmp_path):
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "programs.py", "chromium"],
+        [sys.executable, "-m", "website.build.programs", "chromium"],
         env={"PATH": str(tmp_path)},
         capture_output=True,
         encoding="utf-8",

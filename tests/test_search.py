@@ -1,20 +1,18 @@
 """The search of the built pages: what comes first, what it says, where it leads."""
 
 import csv
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
 from axe import findings
-from book_files import CHAPTERS, HTML, ROOT
+from book_files import CHAPTERS, HTML
 from playwright.sync_api import expect
 from sphinx.search import js_index
 from test_pages import PAGES, built, loaded, read
 
-sys.path.insert(0, str(ROOT / "_ext"))
-import search_index
+from website.search import search_index
 
 pytestmark = pytest.mark.book
 # Written before the ranking was, and nothing in it is made for them.

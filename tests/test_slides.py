@@ -6,7 +6,7 @@ import pytest
 from book_files import HTML, ROOT
 from bs4 import BeautifulSoup
 
-import slides
+from course.slides import slides
 
 every_chapter = pytest.mark.parametrize("name", slides.chapters())
 

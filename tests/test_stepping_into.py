@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import re
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -27,9 +26,7 @@ from transformer_lib.model import (
     TransformerConfig,
     scaled_dot_product_attention,
 )
-
-sys.path.insert(0, str(ROOT / "_ext"))
-import listings
+from website.listings import listings
 
 B, H, S, T, D_K = 2, 3, 7, 5, 4
 D_MODEL, LAYERS = H * D_K, 2

@@ -1,20 +1,18 @@
 """The glossary: where its terms lead, and the cards that pages show of them."""
 
 import re
-import sys
 from types import SimpleNamespace
 
 import pytest
 from axe import COLOURS, findings
-from book_files import HTML, NOTEBOOKS, ROOT
+from book_files import HTML, NOTEBOOKS
 from docutils import nodes
 from docutils.utils import new_document
 from playwright.sync_api import expect
 from sphinx import addnodes
 from test_pages import PAGES, built, read, soup
 
-sys.path.insert(0, str(ROOT / "_ext"))
-import terms
+from website.terms import terms
 
 GLOSSARY = HTML / "book" / "glossary.html"
 PAGE = HTML / "book" / "05_masks.html"

@@ -6,9 +6,7 @@ import sys
 import pytest
 from book_files import ROOT
 
-sys.path.append(str(ROOT / "scripts"))
-
-import vendor
+from website.offline import vendor
 
 
 @pytest.mark.parametrize("folder", vendor.PACKAGES)
@@ -17,7 +15,7 @@ def test_what_others_wrote_is_as_it_was_fetched(folder):
 
 
 @pytest.mark.parametrize(
-    "folder", ["book/_static/vendor", "course/vendor", "tests/vendor"]
+    "folder", ["website/offline/vendor", "course/vendor", "tests/vendor"]
 )
 def test_every_package_has_a_licence_and_a_line_in_the_table(folder):
     table = (ROOT / folder / "README.md").read_text(encoding="utf-8")
@@ -50,6 +48,6 @@ def test_a_file_that_is_not_as_it_was_fetched_is_named(tmp_path, change):
 
 @pytest.mark.parametrize("option", ["--chek", "check"])
 def test_a_slip_of_the_pen_fetches_nothing(option):
-    script = ROOT / "scripts/vendor.py"
+    script = ROOT / "website/offline/vendor.py"
     done = subprocess.run([sys.executable, script, option], capture_output=True)
     assert done.returncode == 2

@@ -19,7 +19,7 @@ EXAMPLES = (
     "A man with a guitar is singing on a stage.",
     "The stock market fell sharply.",
 )
-FIRST = "translator_first.json"  # scripts/record_translation.py writes it
+FIRST = "translator_first.json"  # pages/translator/record_translation.py writes it
 
 
 def translator_control(examples: Sequence[str] = EXAMPLES) -> Control:

@@ -1,0 +1,125 @@
+"""Write the exercises of each chapter into its notebook.
+
+``python -m pages.write_exercises`` writes them from ``pages``.
+They are the cells whose ids begin with "exercise"; other cells stay as they are.
+"""
+
+import inspect
+import json
+from pathlib import Path
+from textwrap import dedent
+
+from bookkit.exercises import Break, Build, exercises
+
+ROOT = Path(__file__).resolve().parents[1]
+
+INTRO = """## Exercises
+
+`check` tests your answer and says what is wrong. *Build*: write the function in its
+cell and run it. *Predict* and *Break*: commit to an answer here, or give it to
+`check`."""
+HINTS = ["#### Hint", "#### Hint: the idea", "#### Hint: the line"]
+
+
+def markdown(name, text):
+    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": lines(text)}
+
+
+def code(name, text, kind=""):
+    """Return a cell; a page shows only the result of a question."""
+    metadata = {
+        "": {},
+        "solution": {"jupyter": {"source_hidden": True}, "tags": ["solution"]},
+        "question": {"tags": ["remove-input"]},
+    }[kind]
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": name,
+        "metadata": metadata,
+        "outputs": [],
+        "source": lines(text),
+    }
+
+
+def lines(text):
+    return text.strip("\n").splitlines(keepends=True)
+
+
+def solution(exercise):
+    """Return the code of the solution without its decorator."""
+    written = dedent(inspect.getsource(exercise.rights[0])).splitlines()
+    return "\n".join(line for line in written if not line.startswith("@"))
+
+
+def cells_of(number, exercise):
+    """Return the cells of an exercise."""
+    name = f"exercise-{exercise.name}"
+    heading = f"### {number} {exercise.kind}: {exercise.title}"
+    yield markdown(name, f"{heading}\n\n{exercise.task}")
+    ask = f'check("{exercise.name}")'
+    if isinstance(exercise, Build):
+        function = exercise.call.partition("(")[0]
+        ask = f'check("{exercise.name}", {function})'
+        stub = f"def {exercise.call}:\n    # Your code.\n    ..."
+        yield code(f"{name}-try", f"{stub}\n\n\n{ask}")
+    elif isinstance(exercise, Break):
+        letters = "".join(exercise.checks)[:2]
+        form = f'# Or with letters: check("{exercise.name}", "{letters}")'
+        yield code(f"{name}-try", f"{ask}\n{form}", "question")
+    else:
+        yield code(f"{name}-try", ask, "question")
+    parts = [
+        f"{heading}\n\n{hint}"
+        for heading, hint in zip(HINTS, exercise.hints, strict=False)
+    ]
+    parts.append(f"#### Answer\n\n{exercise.answer}")
+    yield markdown(f"{name}-answer", "\n\n".join(parts))
+    if isinstance(exercise, Build):
+        yield code(f"{name}-solution", f"{solution(exercise)}\n\n\n{ask}", "solution")
+
+
+def section(listed):
+    """Return the cells of a chapter's exercises."""
+    first = code("exercises-import", "from bookkit.exercises import check")
+    cells = [markdown("exercises", INTRO), first]
+    for number, exercise in enumerate(listed, 1):
+        cells += cells_of(number, exercise)
+    return cells
+
+
+def with_exercises(notebook, listed):
+    """Return a notebook with these exercises in the place of those that it has."""
+    is_ours = [cell["id"].startswith("exercise") for cell in notebook["cells"]]
+    place = is_ours.index(True)
+    others = [
+        cell for cell in notebook["cells"] if not cell["id"].startswith("exercise")
+    ]
+    before = sum(not ours for ours in is_ours[:place])
+    cells = [*others[:before], *section(listed), *others[before:]]
+    return {**notebook, "cells": cells}
+
+
+def notebooks():
+    """List the notebooks that have exercises: path, content, and exercises."""
+    listed = dict(exercises())
+    for path in sorted((ROOT / "book").glob("*.ipynb")):
+        notebook = json.loads(path.read_text("utf-8"))
+        label = notebook["cells"][0]["metadata"].get("label", "")
+        module = label.removeprefix("ch-").replace("-", "_")
+        if module in listed:
+            yield path, notebook, listed.pop(module)
+    if listed:
+        raise ValueError(f"no chapter has the label of {', '.join(listed)}")
+
+
+def written(notebook):
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    for path, notebook, listed in notebooks():
+        text = written(with_exercises(notebook, listed))
+        if text != path.read_text("utf-8"):
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote the exercises of {path.name}")
