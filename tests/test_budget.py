@@ -13,7 +13,7 @@ PLACES = {
     "pages' own code": (["pages"], 8_050),
     "course": (["course"], 3_200),
     "build and site": (["website", "make.py"], 4_450),
-    "measurements": (["experiments", "benchmarks"], 4_550),
+    "measurements": (["measurements"], 4_550),
     "tests": (["tests"], 37_200),
 }
 CODE = {".py", ".js", ".css", ".mjs"}

@@ -15,7 +15,7 @@ from transformer_lib.translation import options
 
 RUNS = re.compile(
     r"(?:-m (?P<module>transformer_lib\.\w+)|"
-    r"(?P<script>(?:experiments|benchmarks|scripts)/\w+\.py))(?P<arguments>[^`\n]*)"
+    r"(?P<script>measurements/\w+\.py))(?P<arguments>[^`\n]*)"
 )
 SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)([^`]+)\1(?!`)")
 
@@ -24,10 +24,9 @@ def texts():
     """Read what quotes commands: pages, notebooks, cards, records and docstrings."""
     for path in [*ROOT.glob("*.md"), *BOOK.glob("*.md"), *ROOT.glob("*/*/README.md")]:
         yield path.name, path.read_text("utf-8")
-    for folder in ("experiments", "benchmarks"):
-        for path in [*(ROOT / folder).glob("*.py"), ROOT / folder / "README.md"]:
-            text = path.read_text("utf-8")
-            yield path.name, text.split('"""')[1] if path.suffix == ".py" else text
+    yield "README.md", (ROOT / "measurements" / "README.md").read_text("utf-8")
+    for path in (ROOT / "measurements").glob("*.py"):
+        yield path.name, path.read_text("utf-8").split('"""')[1]
     for path in NOTEBOOKS:
         for cell in json.loads(path.read_text("utf-8"))["cells"]:
             yield path.name, "".join(cell["source"])
@@ -93,8 +92,8 @@ def test_commands_are_found_in_every_kind_of_text():
     assert len(COMMANDS) > 40
     assert {name for name, _ in COMMANDS} > {
         "transformer_lib.translation",
-        "experiments/ablations.py",
-        "benchmarks/decoding.py",
+        "measurements/ablations.py",
+        "measurements/decoding.py",
     }
 
 
@@ -102,8 +101,8 @@ def test_commands_are_found_in_every_kind_of_text():
     ("name", "arguments"),
     [
         ("transformer_lib.translation", " train --epoks 3"),
-        ("experiments/quantization.py", " everything"),
-        ("experiments/no_such_thing.py", ""),
+        ("measurements/quantization.py", " everything"),
+        ("measurements/no_such_thing.py", ""),
     ],
 )
 def test_a_command_that_is_not_one_is_found(name, arguments, monkeypatch):

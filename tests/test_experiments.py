@@ -24,7 +24,7 @@ from transformer_lib.translation import Translator
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.run import encode_pairs
 
-FOLDER = Path(__file__).parents[1] / "experiments"
+FOLDER = Path(__file__).parents[1] / "measurements"
 sys.path.append(str(FOLDER))  # the scripts import their neighbours
 
 import ablations  # noqa: E402

@@ -346,7 +346,7 @@ def test_every_panel_fits_and_runs_the_real_code_in_jupyterlab(lab, browser):
     code = [source(cell) for cell in cells if cell["cell_type"] == "code"]
     plain = [text for text in code if "interactive_output" not in text]
     lab.save("book/laboratory.ipynb", list(map(new_code_cell, plain)))
-    for folder in ("models", "experiments"):
+    for folder in ("models", "measurements"):
         (lab.books / folder).symlink_to(ROOT / folder)
     tab = lab.open(browser, "book/laboratory.ipynb")
     tab.get_by_role("menuitem", name="Run", exact=True).click()

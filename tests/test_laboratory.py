@@ -26,12 +26,12 @@ from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import warmup_rate
 from transformer_lib.translation import Translator
 
-sys.path.append(str(ROOT / "experiments"))
+sys.path.append(str(ROOT / "measurements"))
 
 import laboratory
 
 SENTENCE, GERMAN = "the cat reads a red book", "die Katze liest ein rotes Buch"
-RECORD = ROOT / "experiments" / "laboratory.csv"
+RECORD = ROOT / "measurements" / "laboratory.csv"
 
 
 @pytest.fixture(scope="module")

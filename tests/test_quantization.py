@@ -26,7 +26,7 @@ from transformer_lib.model import Transformer, TransformerConfig, padding_mask
 from transformer_lib.translation.scores import score
 from transformer_lib.variants import ModernConfig, build_model
 
-sys.path.append(str(ROOT / "experiments"))  # the scripts import their neighbours
+sys.path.append(str(ROOT / "measurements"))  # the scripts import their neighbours
 
 import quantization as experiment
 from tables import read

@@ -19,7 +19,7 @@ SCREEN = 790  # pixels of a phone of 850, below the bar of the page
 
 
 def table(name):
-    with open(ROOT / "experiments" / f"{name}.csv", encoding="utf-8") as file:
+    with open(ROOT / "measurements" / f"{name}.csv", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 

@@ -14,8 +14,8 @@ def learning_control(curves: Sequence[Row], words: Sequence[Row]) -> Control:
     """Let the reader follow what a model writes, and where it looks, as it learns.
 
     Args:
-        curves: The rows of ``experiments/learning.csv``.
-        words: Those of ``experiments/learning_words.csv``, of one seed. The control
+        curves: The rows of ``measurements/learning.csv``.
+        words: Those of ``measurements/learning_words.csv``, of one seed. The control
             asks about the last word of the first update.
 
     Returns:

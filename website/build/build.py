@@ -20,7 +20,7 @@ from pathlib import Path
 from website.build.execute import ExecutionFailed, execute
 
 # A change here can change the output of any cell: execute all chapters again.
-EXECUTED_WITH = ["transformer_lib", "bookkit", "pages", "models", "experiments"]
+EXECUTED_WITH = ["transformer_lib", "bookkit", "pages", "models", "measurements"]
 EXECUTED_WITH += ["requirements.txt"]
 # A change here can change every page: render all of them again.
 RENDERED_WITH = ["_config.yml", "website", "_toc.yml"]

@@ -139,7 +139,7 @@ def end(number, frame):
 
 
 if __name__ == "__main__":
-    os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
     if sys.argv[1:] == ["--missing"]:
         print_missing()
     else:

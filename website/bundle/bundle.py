@@ -16,7 +16,7 @@ NAME = "the-transformer-line-by-line"
 PARTS = [
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"),
     *("README.md", "make.py", "_config.yml", "_toc.yml"),
-    *("benchmarks", "book", "bookkit", "course", "experiments", "models"),
+    *("book", "bookkit", "course", "measurements", "models"),
     *("pages", "pyproject.toml", "requirements.txt", "tests"),
     *("transformer_lib", "website"),
 ]

@@ -13,7 +13,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from traitlets import Unicode, default
 
 # Sources of pages that JupyterLab cannot show well. Links still open them.
-NOT_LISTED = ["api*.md", "bibliography.md", "references.bib"]
+NOT_LISTED = ["_static", "api*.md", "bibliography.md", "references.bib"]
 NOT_LISTED += ["intro.md", "teaching.md"]
 
 

@@ -1,7 +1,7 @@
 """Time and memory of attention with fewer pairs or none, beside that with all of them.
 
-    python benchmarks/attention.py
-    python benchmarks/attention.py --rounds 3 --lengths 1024 4096
+    python measurements/attention.py
+    python measurements/attention.py --rounds 3 --lengths 1024 4096
 
 One sentence, 4 heads of width 64, a window of 128, blocks of 64, 4 rounds of 32 buckets
 with a window of 32 in each, a Performer of 256 features, 32 landmarks; no gradients.
@@ -11,7 +11,7 @@ processor, so that other programs disturb them less; of each way the median is g
 and the median over the rounds of its time divided by that of the kernel that has all
 pairs, with ``is_causal`` or to both sides. Memory is the peak of what one run
 allocates, counted by the profiler; the inputs are not counted. The table is kept in
-``experiments/attention_pairs.csv``, which chapters 23 and 24 draw.
+``measurements/attention_pairs.csv``, which chapters 23 and 24 draw.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from transformer_lib.variants import (
     window_mask,
 )
 
-TABLE = Path(__file__).resolve().parents[1] / "experiments/attention_pairs.csv"
+TABLE = Path(__file__).resolve().parents[1] / "measurements/attention_pairs.csv"
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 HEADS, D_K, WIDTH, BLOCK, FEATURES = 4, 64, 128, 64, 256
 BUCKETS, ROUNDS, LANDMARKS = 32, 4, 32

@@ -1,6 +1,6 @@
 """The translator of the grammar, trained in float32, bfloat16 and float16.
 
-    python experiments/precision.py runs
+    python measurements/precision.py runs
 
 Run from the root of the repository. Each run has a folder of its own in the one that is
 named, where it goes on if it was stopped. A run that is in the table is not run again.

@@ -1,6 +1,6 @@
 """How far a word reaches: the same small encoder with fewer and fewer pairs.
 
-    python experiments/fewer_pairs.py
+    python measurements/fewer_pairs.py
 
 A text of 48 tokens holds one name, somewhere, among words that say nothing; at every
 position the encoder shall say the name. Three layers, d_model 32, two heads, 300

@@ -1,7 +1,7 @@
 """How long a reader of the open model waits, in Chromium.
 
     make book
-    python benchmarks/open_model.py
+    python measurements/open_model.py
 
 Opens the built page from a local server, in a new tab each time. The first screen is
 there when the control has drawn itself. The longest task is that of the page's own

@@ -1,7 +1,7 @@
 """What the fast decoder gains, and each of its ideas, by the size of the batch.
 
-    python experiments/fast_decoder.py
-    python experiments/fast_decoder.py --keys    # only what becomes of the keys
+    python measurements/fast_decoder.py
+    python measurements/fast_decoder.py --keys    # only what becomes of the keys
 
 Sentences of 15 to 20 tokens, random weights, a vocabulary of 8,000, 24 new tokens each,
 one thread, batches of 1 to 100 sentences. In every round all ways run, in a new order

@@ -1,6 +1,6 @@
 """What attention without the softmax learns: looking things up, and the grammar.
 
-    python experiments/without_softmax.py
+    python measurements/without_softmax.py
 
 Looking up: a text holds pairs of a name and a number, such as *Anna has 3*, each pair
 one token, and after them four names, for each of which an encoder of one layer shall

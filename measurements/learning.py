@@ -1,6 +1,6 @@
 """A model learns to write words backwards, with warm-up and without it.
 
-    python experiments/learning.py
+    python measurements/learning.py
 
 Three seeds each, measured after every tenth update. Of the first seed, a second table
 holds what it writes and where its cross-attention looks. A run that is in the table is

@@ -19,7 +19,7 @@ from transformer_lib.faster import flash_attention
 from transformer_lib.files import write_csv
 from transformer_lib.model import scaled_dot_product_attention
 
-TABLE = Path(__file__).resolve().parents[1] / "experiments/attention_times.csv"
+TABLE = Path(__file__).resolve().parents[1] / "measurements/attention_times.csv"
 HEADS, D_K, LENGTHS, ROUNDS = 8, 64, (128, 256, 512, 1024, 2048), 9
 WAYS: dict[str, Callable[..., Tensor | tuple]] = {
     "explicit": scaled_dot_product_attention,

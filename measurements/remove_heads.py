@@ -23,7 +23,7 @@ from transformer_lib.translation.run import measure
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = ROOT / "models/multi30k-en-de"
-TABLE = ROOT / "experiments/multi30k/remove_heads.csv"
+TABLE = ROOT / "measurements/multi30k/remove_heads.csv"
 PLACE = ("kind", "layer", "head")
 
 Place = tuple[str, str, str]  # kind, layer, head: a number or "all"

@@ -1,6 +1,6 @@
 """The recorded runs of the training laboratory: with warm-up, and without.
 
-    python experiments/laboratory.py
+    python measurements/laboratory.py
 
 Half a minute on one core. The page shows them, and a notebook draws them beside the
 reader's own. A run that is in the table is not run again.

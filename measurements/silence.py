@@ -31,7 +31,7 @@ from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = ROOT / "models/multi30k-en-de"
-TABLE = ROOT / "experiments/silence.csv"
+TABLE = ROOT / "measurements/silence.csv"
 SPLITS = ("validation", "test_2016", "test_2017", "mscoco")  # never trained on
 GROUP = 4  # tokens: 4 to 7, 8 to 11, ...
 SHORTEST_JOINED = 16

@@ -2,8 +2,8 @@
 
 Run from the root of the repository, with the captions in place:
 
-    python experiments/multi30k_side_by_side.py runs
-    python experiments/multi30k_side_by_side.py runs seed-1 seed-2
+    python measurements/multi30k_side_by_side.py runs
+    python measurements/multi30k_side_by_side.py runs seed-1 seed-2
 
 One of these models does not keep a GPU busy. Each run is that of the command `train`,
 and goes on like it where it was stopped; but products are made in TF32, Adam is fused,

@@ -1,7 +1,7 @@
 """What each choice is worth: one thing changed at a time, on the grammar, three seeds.
 
-    python experiments/ablations.py            # all that is not in the tables yet
-    python experiments/ablations.py --factor heads
+    python measurements/ablations.py            # all that is not in the tables yet
+    python measurements/ablations.py --factor heads
 
 Every run is a small model trained for a fixed number of updates, too few to learn the
 grammar wholly, so that differences show. What is recorded is in README.md. A run that

@@ -1,6 +1,6 @@
 """Copy, reverse and sort, each learned in seconds, and what its attention looks at.
 
-    python experiments/toys.py
+    python measurements/toys.py
 
 Three seeds of each task. What is recorded is in README.md. A task and seed that is in
 the table is not run again.

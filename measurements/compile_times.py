@@ -23,7 +23,7 @@ from transformer_lib.files import write_csv
 from transformer_lib.model import Transformer, TransformerConfig
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "experiments/compile_times.csv"
+TABLE = ROOT / "measurements/compile_times.csv"
 ROUNDS = 31
 WIDTH, ROWS = 512, 2048
 

@@ -1,8 +1,8 @@
 """Time and memory of our Transformer beside torch.nn.Transformer, in one process.
 
-    python benchmarks/against_torch.py               # the models, one and two threads
-    python benchmarks/against_torch.py --attention   # one attention layer, memory only
-    python benchmarks/against_torch.py --decoding    # greedy decoding, one thread
+    python measurements/against_torch.py               # the models, one and two threads
+    python measurements/against_torch.py --attention   # one attention layer, memory only
+    python measurements/against_torch.py --decoding    # greedy decoding, one thread
 
 Both sides have the same sizes, embeddings, positions, output projection and optimiser;
 only the encoder and the decoder differ. Dropout is 0 on both. Runs are interleaved,

@@ -3,8 +3,8 @@
 Run from the root of the repository, with the captions in place and a folder for each
 trained model:
 
-    python experiments/multi30k_scores.py runs/seed-1 runs/seed-2
-    python experiments/multi30k_scores.py --tests runs/seed-1 runs/seed-2
+    python measurements/multi30k_scores.py runs/seed-1 runs/seed-2
+    python measurements/multi30k_scores.py --tests runs/seed-1 runs/seed-2
 
 The first helps to choose: it tries widths and length penalties of a beam on the
 validation set. The second adds the test sets, which see only greedy decoding and the

@@ -2,7 +2,7 @@
 
 Run from the root of the repository, with the captions in place:
 
-    python experiments/multi30k_counts.py
+    python measurements/multi30k_counts.py
 
 The table holds no text. From its counts, BLEU can be computed for any selection of the
 captions, and so for samples that are drawn from them.
@@ -19,7 +19,7 @@ from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
-COUNTS = ROOT / "experiments/multi30k/counts.csv"
+COUNTS = ROOT / "measurements/multi30k/counts.csv"
 SPLITS = ("validation", "test_2016")
 metric = BLEU(lowercase=True, effective_order=True)  # counts do not depend on the order
 

@@ -1,6 +1,6 @@
 """Tokens per second while decoding: ours twice, Hugging Face's Marian, torch.nn.
 
-    python benchmarks/decoding.py
+    python measurements/decoding.py
 
 16 sentences of 15 to 20 tokens, random weights, a vocabulary of 8,000, and exactly 60
 new tokens for each sentence: nothing ends early, since EOS is never written. Marian

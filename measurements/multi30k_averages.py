@@ -3,7 +3,7 @@
 Run from the root of the repository, with the captions in place and runs whose
 ``training.safetensors`` still holds the last ten epochs (``--set average=10``):
 
-    python experiments/multi30k_averages.py runs/before runs/after
+    python measurements/multi30k_averages.py runs/before runs/after
 
 A row that is there already is not measured again.
 """

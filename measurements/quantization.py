@@ -1,8 +1,8 @@
 """What fewer bits cost the translator of captions, and what time they take.
 
-    python experiments/quantization.py scores      # an hour of one core
-    python experiments/quantization.py pairs       # some minutes
-    python experiments/quantization.py times       # some minutes
+    python measurements/quantization.py scores      # an hour of one core
+    python measurements/quantization.py pairs       # some minutes
+    python measurements/quantization.py times       # some minutes
 
 Run from the root of the repository, with the captions in place; one thread. A row that
 is in a table is not measured again. Ranges are measured on the first captions of the
@@ -37,8 +37,8 @@ from transformer_lib.model import FeedForward, Transformer
 from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
-SCORES = ROOT / "experiments/quantization.csv"
-TIMES = ROOT / "experiments/quantization_times.csv"
+SCORES = ROOT / "measurements/quantization.csv"
+TIMES = ROOT / "measurements/quantization_times.csv"
 CALIBRATION = slice(0, 200)  # of the training captions
 CHOICE = slice(1000, 1500)
 SHARES = (1.0, 0.999, 0.99, 0.95, 0.9)

@@ -22,7 +22,7 @@ from transformer_lib.translation import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = ROOT / "models/multi30k-en-de"
-STATISTICS = ROOT / "experiments/multi30k/statistics.csv"
+STATISTICS = ROOT / "measurements/multi30k/statistics.csv"
 BEAM = 5
 LENGTHS = (8, 11, 14, 19, 999)  # the most words of each group
 COUNTS = (0, 2, 10, 50, 200, 10**9)  # how often training has seen a word, at most

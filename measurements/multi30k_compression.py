@@ -2,7 +2,7 @@
 
 Run from the root of the repository, with the captions in place and Chromium installed:
 
-    python experiments/multi30k_compression.py
+    python measurements/multi30k_compression.py
 
 It takes the model in `models/multi30k-en-de` and replaces both tables. Nothing else
 should run meanwhile, or the milliseconds mean little.
@@ -23,8 +23,8 @@ from transformer_lib.translation.run import measure
 ROOT = Path(__file__).resolve().parents[1]
 from website.build.chromium import launch  # noqa: E402
 
-BLEU = ROOT / "experiments/multi30k/compression.csv"
-BROWSER = ROOT / "experiments/multi30k/browser.csv"
+BLEU = ROOT / "measurements/multi30k/compression.csv"
+BROWSER = ROOT / "measurements/multi30k/browser.csv"
 BEAMS = {"greedy": 1, "beam 5": 5}
 TIMED = 200  # captions of the validation set; two more warm the browser up
 TRANSLATE = """([text, beam]) => {

@@ -1,6 +1,6 @@
 """How long a product of two matrices takes in each type, on this processor.
 
-    python experiments/product_times.py "AMD EPYC, AVX-512 with bfloat16"
+    python measurements/product_times.py "AMD EPYC, AVX-512 with bfloat16"
 
 Twice: with all that the processor can do, and told to use AVX2 only, which shows what
 an older one does. Milliseconds of one thread's processor time, medians of nine.

@@ -1,6 +1,6 @@
 """What zeros cost: a product with a matrix that is partly zero, stored in two ways.
 
-    python experiments/sparse_times.py
+    python measurements/sparse_times.py
 
 Run from the root of the repository; half a minute. The table is written anew.
 

@@ -1,6 +1,6 @@
 """What changed since 2017: one choice at a time against the paper's, on the grammar.
 
-    python experiments/since_2017.py
+    python measurements/since_2017.py
 
 Run from the root of the repository; half an hour of one core. A run that is in the
 table is not run again, so a run that was stopped goes on.

@@ -1,6 +1,6 @@
 """A smaller translator: what it learns from, and what it learns in the end.
 
-    python experiments/distillation.py
+    python measurements/distillation.py
 
 Run from the root of the repository; a quarter of an hour of one core. A run that is in
 the table is not run again, so a run that was stopped goes on.
@@ -33,7 +33,7 @@ from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.run import encode_pairs, measure
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "experiments/distillation.csv"
+TABLE = ROOT / "measurements/distillation.csv"
 MODEL = ROOT / "models/grammar-en-de"
 TRUE, SENTENCES, MAX_TOKENS = 1000, 8000, 1200
 UPDATES, SOFT = 600, 0.9
