@@ -1,7 +1,7 @@
 """Time and memory of our Transformer beside torch.nn.Transformer, in one process.
 
     python measurements/against_torch.py               # the models, one and two threads
-    python measurements/against_torch.py --attention   # one attention layer, memory only
+    python measurements/against_torch.py --attention   # one attention layer, memory
     python measurements/against_torch.py --decoding    # greedy decoding, one thread
 
 Both sides have the same sizes, embeddings, positions, output projection and optimiser;
