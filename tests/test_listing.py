@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from bookkit.inspection import walk
-from bookkit.inspection.rows import Fold
-from bookkit.inspection.statements import _refuses
-from bookkit.inspection.values import describe, number, short
+from bookkit.listing import walk
+from bookkit.listing.rows import Fold
+from bookkit.listing.statements import _refuses
+from bookkit.listing.values import describe, number, short
 from transformer_lib import checks
 from transformer_lib.checks import require_positive
 from transformer_lib.model import MultiHeadAttention, scaled_dot_product_attention

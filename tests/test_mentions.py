@@ -6,7 +6,7 @@ import pytest
 from docutils import nodes
 from docutils.utils import new_document
 
-from bookkit.inspection import walk
+from bookkit.listing import walk
 from transformer_lib.model import (
     Transformer,
     TransformerConfig,

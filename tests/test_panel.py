@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import pytest
 from bs4 import BeautifulSoup
 
-from bookkit.inspection import walk
+from bookkit.listing import walk
 from bookkit.plotting import plot_lines, use_book_style
 from bookkit.widgets.control import KIT, read
 from bookkit.widgets.panel import (

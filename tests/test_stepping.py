@@ -6,7 +6,7 @@ import pytest
 import torch
 from book_files import ROOT
 
-from bookkit.inspection import walk
+from bookkit.listing import walk
 from transformer_lib.checks import require_positive
 from transformer_lib.model import scaled_dot_product_attention
 

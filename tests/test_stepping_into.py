@@ -12,9 +12,9 @@ from docutils import nodes
 from playwright.sync_api import expect
 from torch import nn
 
-from bookkit.inspection import walk
-from bookkit.inspection.pictures import DIGITS, STEPS, draw
-from bookkit.inspection.tracing import trace
+from bookkit.listing import walk
+from bookkit.listing.pictures import DIGITS, STEPS, draw
+from bookkit.listing.tracing import trace
 from transformer_lib.checks import require_positive
 from transformer_lib.model import (
     Encoder,

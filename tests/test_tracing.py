@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from bookkit.inspection.tracing import trace
+from bookkit.listing.tracing import trace
 
 B, T, D = 2, 5, 7
 

@@ -6,7 +6,7 @@ import torch
 from book_files import ROOT
 from torch.testing import assert_close
 
-from bookkit.inspection.tracing import trace
+from bookkit.listing.tracing import trace
 from transformer_lib.faster import flash_attention
 from transformer_lib.model import fused_attention
 

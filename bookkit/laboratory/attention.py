@@ -5,8 +5,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from bookkit.inspection import walk
-from bookkit.inspection.listing import Walk
+from bookkit.listing import walk
+from bookkit.listing.listing import Walk
 from bookkit.plotting import plot_attention, plot_signed
 from bookkit.widgets.panel import Panel, choose, slide, write
 from transformer_lib.model import (

@@ -51,7 +51,7 @@ def share(app, pagename, templatename, context, doctree):
 
 def write(app):
     """Write what the listings share."""
-    from bookkit.inspection import as_html
+    from bookkit.listing import as_html
 
     for ending, text in (("css", as_html.STYLE), ("js", as_html.SCRIPT)):
         path = app.outdir / "_static" / f"{MADE}.{ending}"

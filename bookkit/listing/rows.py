@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from bookkit.inspection.statements import Statement
-from bookkit.inspection.values import Value
+from bookkit.listing.statements import Statement
+from bookkit.listing.values import Value
 
 
 @dataclass

@@ -13,7 +13,7 @@ from markdown_it.rules_inline import StateInline
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
-from bookkit.inspection.rows import (
+from bookkit.listing.rows import (
     Fold,
     Group,
     Listing,
@@ -21,10 +21,10 @@ from bookkit.inspection.rows import (
     Row,
     group_by_note,
 )
-from bookkit.inspection.values import Value, sizes
+from bookkit.listing.values import Value, sizes
 
 STYLE, *SCRIPTS = (
-    files("bookkit.inspection").joinpath(name).read_text(encoding="utf-8")
+    files("bookkit.listing").joinpath(name).read_text(encoding="utf-8")
     for name in ("walk.css", "walk.js", "picture.js")
 )
 SCRIPT = "".join(SCRIPTS)

@@ -2,8 +2,8 @@
 
 import textwrap
 
-from bookkit.inspection.rows import Fold, Listing, Row, fold_refusals
-from bookkit.inspection.values import Value, sizes
+from bookkit.listing.rows import Fold, Listing, Row, fold_refusals
+from bookkit.listing.values import Value, sizes
 
 WIDTH = 88
 

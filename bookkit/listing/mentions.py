@@ -4,7 +4,7 @@ import inspect
 import re
 from types import FunctionType
 
-from bookkit.inspection.rows import Part, Row
+from bookkit.listing.rows import Part, Row
 
 
 def unmentioned_calls(part: Part, function: FunctionType) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bookkit.inspection.pictures import Picture, draw
+from bookkit.listing.pictures import Picture, draw
 
 MOST_NUMBERS = 16
 MOST_ITEMS = 6

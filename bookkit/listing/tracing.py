@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import nn
 
-from bookkit.inspection.changes import Held, describe_changes, take_stock
-from bookkit.inspection.statements import Statement, read_statements
-from bookkit.inspection.values import Value, describe
+from bookkit.listing.changes import Held, describe_changes, take_stock
+from bookkit.listing.statements import Statement, read_statements
+from bookkit.listing.values import Value, describe
 
 IN_PIECES = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 

@@ -1,5 +1,5 @@
 """Look inside a run: every line with what it made."""
 
-from bookkit.inspection.listing import Walk, walk
+from bookkit.listing.listing import Walk, walk
 
 __all__ = ["Walk", "walk"]

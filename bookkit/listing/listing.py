@@ -9,11 +9,11 @@ from pathlib import PurePath
 from types import FunctionType
 from typing import Any
 
-from bookkit.inspection import as_html, as_text, tracing
-from bookkit.inspection.mentions import unmentioned_calls
-from bookkit.inspection.rows import Listing, Part, Row
-from bookkit.inspection.shapes import Letters, parse_shapes
-from bookkit.inspection.statements import Statement
+from bookkit.listing import as_html, as_text, tracing
+from bookkit.listing.mentions import unmentioned_calls
+from bookkit.listing.rows import Listing, Part, Row
+from bookkit.listing.shapes import Letters, parse_shapes
+from bookkit.listing.statements import Statement
 
 Notes = dict[str | tuple[str, int], str]
 

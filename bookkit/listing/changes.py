@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bookkit.inspection.statements import Statement
-from bookkit.inspection.values import MOST_ITEMS, Value, describe, same_values, short
+from bookkit.listing.statements import Statement
+from bookkit.listing.values import MOST_ITEMS, Value, describe, same_values, short
 
 MISSING = object()
 
