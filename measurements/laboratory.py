@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from tables import add, read
 
-from bookkit.laboratory.training import UPDATES, Choices, Run
+from pages.laboratory.training import UPDATES, Choices, Run
 
 TABLE = Path(__file__).parent / "laboratory.csv"
 RUNS = [Choices(warm_up=0), Choices(warm_up=100)]

@@ -300,7 +300,7 @@ def test_pieces_of_what_is_printed_are_joined_without_adding_anything(book):
 
 def test_what_reads_the_clock_of_a_processor_runs_alone(book):
     book.chapter("second", "from time import thread_time\nthread_time()")
-    book.chapter("third", "from bookkit.workers import Workers")
+    book.chapter("third", "from pages.processes.workers import Workers")
     cache = get_cache(str(book.root / "cache"))
     jobs = execute.find_jobs(book.root, cache, {"first": 7.5})
     found = {job.path.stem: (job.alone, job.seconds) for job in jobs}

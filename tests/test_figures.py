@@ -212,17 +212,17 @@ def test_the_map_and_the_style_of_the_book_take_the_colours_of_boxes_from_there(
 @pytest.mark.parametrize(
     "name",
     [
-        "control.css",
-        "masks.js",
-        "leak.js",
-        "positions.js",
-        "arrows.js",
-        "switches.js",
-        "merges.js",
+        "bookkit/controls/control.css",
+        "pages/masks/masks.js",
+        "pages/masks/leak.js",
+        "pages/positions/positions.js",
+        "pages/attention/arrows.js",
+        "pages/inside/switches.js",
+        "pages/text/merges.js",
     ],
 )
 def test_the_controls_take_these_colours_from_there(name):
-    path = ROOT / "bookkit/widgets" / name
+    path = ROOT / name
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\[\d+, \d+, \d+\]", text)
     meanings = [*SERIES, *(both for kind, both in EDGES.items() if kind != "plain")]

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from bookkit.head_figures import (
+from pages.heads.head_figures import (
     HEAD_COLOURS,
     Block,
     draw_memory,

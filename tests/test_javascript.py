@@ -12,7 +12,7 @@ import torch
 from book_files import ROOT
 from torch import nn
 
-from bookkit.excerpts import excerpt
+from pages.javascript.excerpts import excerpt
 from transformer_lib.data import Tokenizer
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.data.multi30k import multi30k

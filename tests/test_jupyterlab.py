@@ -21,9 +21,9 @@ from playwright.sync_api import expect
 from test_widget_beam import STEPS, pieces
 from test_widgets import all_controls
 
-from bookkit.widgets.beam import beam_control
-from bookkit.widgets.masks import mask_control
-from bookkit.widgets.softmax import softmax_control
+from bookkit.controls.beam import beam_control
+from pages.attention.softmax import softmax_control
+from pages.masks.masks import mask_control
 from website.lab.downloads import still
 from website.lab.lab import QUIET
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from book_files import ROOT
 
-from bookkit.laboratory import training, what_if
-from bookkit.laboratory.attention import MASKS, attend, attention_panel
-from bookkit.laboratory.decoding import decoding_panel
-from bookkit.laboratory.tables import masks, masks_panel, positions, positions_panel
-from bookkit.laboratory.training import Choices, Run, TrainingLaboratory
-from bookkit.laboratory.what_if import (
+from pages.laboratory import training, what_if
+from pages.laboratory.attention import MASKS, attend, attention_panel
+from pages.laboratory.decoding import decoding_panel
+from pages.laboratory.tables import masks, masks_panel, positions, positions_panel
+from pages.laboratory.training import Choices, Run, TrainingLaboratory
+from pages.laboratory.what_if import (
     altered,
     changes,
     parts,

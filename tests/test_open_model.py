@@ -13,10 +13,10 @@ import torch
 from book_files import ROOT
 from test_javascript import NASTY, TOLERANCE, small_translator
 
-from bookkit.open_model.graph import graph
-from bookkit.open_model.recording import record
-from bookkit.widgets.control import read
-from bookkit.widgets.translator import EXAMPLES
+from bookkit.controls.control import read
+from bookkit.controls.translator import EXAMPLES
+from pages.look_inside.graph import graph
+from pages.look_inside.recording import record
 from transformer_lib.data.grammar import sentence_pairs
 from transformer_lib.decoding.prefixes import Prefixes, length_limits
 from transformer_lib.javascript import FILES, source
@@ -205,7 +205,7 @@ def engine(browser):
     def load(translator):
         pages.append(page := browser.new_page())
         page.set_content("<!doctype html>")
-        for text in (*map(source, FILES), read("engine.js", "bookkit.open_model")):
+        for text in (*map(source, FILES), read("engine.js", "pages.look_inside")):
             page.add_script_tag(content=text)
         script = to_script(translator)
         exact = from_script(script)
@@ -460,7 +460,7 @@ def asked(tab):
     nodes = graph(from_script(model).model.config)
     tab.set_content("<!doctype html>")
     element = tab.add_script_tag(content=model)
-    own = (read(name, "bookkit.open_model") for name in ("engine.js", "worker.js"))
+    own = (read(name, "pages.look_inside") for name in ("engine.js", "worker.js"))
     tab.evaluate(
         """([element, code, graph]) => {
           const blob = new Blob([code], { type: "text/javascript" });

@@ -13,10 +13,10 @@ from axe import AXE, findings
 from book_files import ROOT
 from playwright.sync_api import expect
 
-from bookkit.open_model.graph import graph
-from bookkit.open_model.open_model import open_model_control
-from bookkit.open_model.overview import box_of, boxes, overview
-from bookkit.open_model.recording import record
+from pages.look_inside.graph import graph
+from pages.look_inside.open_model import open_model_control
+from pages.look_inside.overview import box_of, boxes, overview
+from pages.look_inside.recording import record
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.model import TransformerConfig
 from transformer_lib.translation import Translator

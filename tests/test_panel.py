@@ -7,10 +7,11 @@ import matplotlib.pyplot as plt
 import pytest
 from bs4 import BeautifulSoup
 
+from bookkit.controls.control import KIT, read
 from bookkit.listing import walk
 from bookkit.plotting import plot_lines, use_book_style
-from bookkit.widgets.control import KIT, read
-from bookkit.widgets.panel import (
+from pages.attention.softmax import softmax_control
+from pages.laboratory.panel import (
     PANEL_STYLE,
     Panel,
     Table,
@@ -20,7 +21,6 @@ from bookkit.widgets.panel import (
     tick,
     write,
 )
-from bookkit.widgets.softmax import softmax_control
 from transformer_lib.model import causal_mask
 
 
@@ -218,9 +218,9 @@ def test_two_figures_on_a_page_share_no_name():
 
 
 def test_who_wants_only_controls_need_not_wait_for_the_widgets():
-    code = "import sys, bookkit.widgets.softmax as _; print(*sys.modules)"
+    code = "import sys, pages.attention.softmax as _; print(*sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "bookkit.widgets.softmax" in told.stdout.split()
+    assert "pages.attention.softmax" in told.stdout.split()
     assert not {"anywidget", "ipywidgets"} & set(told.stdout.split())
 
 

@@ -2,17 +2,17 @@
 
 import math
 import re
-from importlib.resources import files
 from itertools import pairwise
 
 import axe
 import pytest
 import torch
+from book_files import ROOT
 
-from bookkit.widgets.arrows import arrows_control
+from pages.attention.arrows import arrows_control
 from transformer_lib.model import scaled_dot_product_attention
 
-SCRIPT = files("bookkit.widgets").joinpath("arrows.js").read_text("utf-8")
+SCRIPT = (ROOT / "pages/attention/arrows.js").read_text("utf-8")
 WORDS = "the", "red", "cat"
 QUERY = (2.0, 1.0)
 KEY = ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0))

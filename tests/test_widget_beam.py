@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from bookkit.widgets.beam import beam_control
+from bookkit.controls.beam import beam_control
 from transformer_lib.decoding import Hypothesis, beam_search
 from transformer_lib.model import Transformer, TransformerConfig
 

@@ -5,7 +5,7 @@ import torch
 from axe import findings
 from book_files import ROOT
 
-from bookkit.widgets.context import context_control
+from pages.encoder.context import context_control
 from transformer_lib.model import padding_mask
 from transformer_lib.translation import Translator
 

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from bookkit.widgets.heads import heads_control
+from pages.inside.heads import heads_control
 from transformer_lib.model import Transformer, TransformerConfig, record_attention
 
 H = 2

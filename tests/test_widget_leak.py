@@ -9,7 +9,7 @@ from axe import AXE, findings
 from book_files import ROOT
 from playwright.sync_api import expect
 
-from bookkit.widgets.leak import leak_control
+from pages.masks.leak import leak_control
 from transformer_lib.data import Tokenizer
 from transformer_lib.faster.quantization import dequantize, quantize_rows
 from transformer_lib.model import causal_mask, padding_mask

@@ -8,7 +8,7 @@ from axe import findings
 from book_files import ROOT
 
 from bookkit.colours import COLOURS, EDGES
-from bookkit.widgets.learning import learning_control
+from pages.training.learning import learning_control
 
 WITH, WITHOUT = "with warm-up", "without warm-up"
 KEYS = {WITH: "yes", WITHOUT: "no"}

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from bookkit.widgets.masks import mask_control
+from pages.masks.masks import mask_control
 from transformer_lib.model import causal_mask, padding_mask
 
 SRC = ["the cat reads a red book", "a dog sleeps"]

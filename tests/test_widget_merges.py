@@ -9,7 +9,7 @@ from axe import AXE, findings
 from book_files import ROOT
 from playwright.sync_api import expect
 
-from bookkit.widgets.merges import merges_control
+from pages.text.merges import merges_control
 from transformer_lib.data import Tokenizer
 
 TEXTS = "raincoats", "a snowman"

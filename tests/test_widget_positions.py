@@ -1,14 +1,13 @@
 """The positions in the page, operated in a browser; its numbers are torch's."""
 
-from importlib.resources import files
-
 import pytest
 import torch
+from book_files import ROOT
 
-from bookkit.widgets.positions import positions_control
+from pages.positions.positions import positions_control
 from transformer_lib.model import sinusoidal_table
 
-SCRIPT = files("bookkit.widgets").joinpath("positions.js").read_text("utf-8")
+SCRIPT = (ROOT / "pages/positions/positions.js").read_text("utf-8")
 CLOSE = {"rtol": 0, "atol": 1e-6}
 
 

@@ -9,7 +9,7 @@ from axe import findings
 from book_files import ROOT
 from playwright.sync_api import expect
 
-from bookkit.widgets.race import race_control
+from pages.cache.race import race_control
 from transformer_lib.model import padding_mask
 from transformer_lib.translation import Translator
 
@@ -351,7 +351,7 @@ def test_where_no_script_runs_the_question_is_asked_and_not_answered(made):
 def test_no_sentence_and_a_long_one_are_refused(translator, monkeypatch):
     with pytest.raises(ValueError, match="at least 1 sentence, got 0"):
         race_control(translator, [])
-    monkeypatch.setattr("bookkit.widgets.race.MOST", 6)
+    monkeypatch.setattr("pages.cache.race.MOST", 6)
     with pytest.raises(ValueError, match="end within 6 tokens, got 6 for 'the cat"):
         race_control(translator, ENGLISH)
 
@@ -359,7 +359,7 @@ def test_no_sentence_and_a_long_one_are_refused(translator, monkeypatch):
 def test_two_decoders_that_differ_are_refused(translator, monkeypatch):
     written = iter([[5], [6]])
     monkeypatch.setattr(
-        "bookkit.widgets.race.greedy_decode", lambda *given, **named: [next(written)]
+        "pages.cache.race.greedy_decode", lambda *given, **named: [next(written)]
     )
     with pytest.raises(ValueError, match=r"got \[5\] without the cache and \[6\]"):
         race_control(translator, ENGLISH)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from axe import findings
 
-from bookkit.widgets.split import split_control
+from pages.heads.split import split_control
 from transformer_lib.model import scaled_dot_product_attention
 
 WORDS = ["the", "cat", "reads"]

@@ -9,7 +9,7 @@ from axe import AXE, findings
 from book_files import ROOT
 from playwright.sync_api import expect
 
-from bookkit.widgets.switches import attention_layers, switches_control
+from pages.inside.switches import attention_layers, switches_control
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.translation import Translator

@@ -7,7 +7,7 @@ import torch
 from axe import findings
 from watching import largest_tensor
 
-from bookkit.widgets.window import window_control
+from pages.fewer_pairs.window import window_control
 from transformer_lib.variants import WindowAttention, window_mask
 
 CHOICES = [(12, 3, False), (12, 3, True), (13, 5, False), (32, 7, True), (5, 5, True)]

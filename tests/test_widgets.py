@@ -8,22 +8,22 @@ from book_files import ROOT
 from test_widget_beam import STEPS, pieces
 from test_widget_learning import table
 
-from bookkit.widgets.arrows import arrows_control
-from bookkit.widgets.beam import beam_control
-from bookkit.widgets.context import context_control
-from bookkit.widgets.control import Control
-from bookkit.widgets.heads import heads_control
-from bookkit.widgets.leak import leak_control
-from bookkit.widgets.learning import learning_control
-from bookkit.widgets.masks import mask_control
-from bookkit.widgets.merges import merges_control
-from bookkit.widgets.positions import positions_control
-from bookkit.widgets.race import race_control
-from bookkit.widgets.softmax import softmax_control
-from bookkit.widgets.split import split_control
-from bookkit.widgets.switches import switches_control
-from bookkit.widgets.translator import translator_control
-from bookkit.widgets.window import window_control
+from bookkit.controls.beam import beam_control
+from bookkit.controls.control import Control
+from bookkit.controls.translator import translator_control
+from pages.attention.arrows import arrows_control
+from pages.attention.softmax import softmax_control
+from pages.cache.race import race_control
+from pages.encoder.context import context_control
+from pages.fewer_pairs.window import window_control
+from pages.heads.split import split_control
+from pages.inside.heads import heads_control
+from pages.inside.switches import switches_control
+from pages.masks.leak import leak_control
+from pages.masks.masks import mask_control
+from pages.positions.positions import positions_control
+from pages.text.merges import merges_control
+from pages.training.learning import learning_control
 from transformer_lib.translation import Translator
 
 WORDS, SCORES = ["the", "cat", "reads"], [1.0, 3.0, 2.0]
@@ -44,7 +44,8 @@ def says(control):
 
 def test_nothing_in_the_data_becomes_markup():
     text = "</script><script>alert(1)</script>"
-    html = Control("softmax", text, {"words": [text]}, text)._repr_html_()
+    beside = ROOT / "pages/attention/softmax.py"
+    html = Control("softmax", text, {"words": [text]}, text, beside)._repr_html_()
     assert "<script>alert" not in html
 
 

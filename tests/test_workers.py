@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import distributed as dist
 
-from bookkit.workers import Workers
+from pages.processes.workers import Workers
 
 
 def total(rank, number):

@@ -6,7 +6,7 @@
 import json
 from pathlib import Path
 
-from bookkit.widgets import translator
+from bookkit.controls import translator
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.translation import Translator
 
@@ -21,6 +21,6 @@ def recorded() -> dict:
 
 
 if __name__ == "__main__":
-    file = ROOT / "bookkit" / "widgets" / translator.FIRST
+    file = ROOT / "bookkit" / "controls" / translator.FIRST
     text = json.dumps(recorded(), ensure_ascii=False, separators=(",", ":"))
     file.write_text(text + "\n", encoding="utf-8")

@@ -4,7 +4,7 @@ MyST-NB writes the state of every widget to the page and loads scripts for it fr
 another host. This book needs neither. All pages share the style sheet of the panels.
 """
 
-from bookkit.widgets.panel import PANEL_STYLE
+from pages.laboratory.panel import PANEL_STYLE
 
 STYLE_SHEET = "_static/made/panels.css"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 from jupyter_cache import get_cache
 
-from bookkit.widgets.panel import PANEL_STYLE
+from pages.laboratory.panel import PANEL_STYLE
 from website.links.notebook_links import upgrade
 
 LIVE = "application/vnd.jupyter.widget-view+json"  # needs the kernel that made it

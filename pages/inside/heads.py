@@ -5,7 +5,7 @@ from fnmatch import filter as matching
 
 from torch import Tensor
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 from transformer_lib.data import SPECIAL_TOKENS
 
 # The kinds of attention: the names of their layers, what asks, and what is asked.
@@ -80,6 +80,7 @@ def heads_control(
         title,
         sentences,
         f"The attention weights of {count} heads, for each token of:\n{texts}",
+        beside=__file__,
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from bookkit.widgets.control import Control, read
-from bookkit.widgets.leak import NAMES
+from bookkit.controls.control import Control, read, words_of
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, pack, to_script
@@ -79,7 +78,9 @@ def switches_control(translator: Translator, sentences: Sequence[str]) -> Contro
             "kinds": KINDS,
             "layers": config.num_layers,
             "heads": config.num_heads,
-            "worker": "\n".join([*map(source, FILES), read("switches_worker.js")]),
+            "worker": "\n".join(
+                [*map(source, FILES), read("switches_worker.js", __file__)]
+            ),
             "packed": {
                 "tokenizer": json.loads(translator.tokenizer.to_json()),
                 **pack(translator.model),
@@ -88,6 +89,7 @@ def switches_control(translator: Translator, sentences: Sequence[str]) -> Contro
         f"{heads} heads translate "
         f"“{first['english']}” as “{first['german']}”, with a probability of "
         f"{100 * first['probability']:.0f} %. Which one head matters most?",
+        beside=__file__,
     )
 
 
@@ -103,7 +105,7 @@ def _sentence(translator: Translator, english: str) -> dict[str, object]:
         probability = _probability(model, src, target, tokenizer.bos_id)
     layers = attention_layers(model)
     words = [
-        [NAMES.get(piece, piece.lstrip("▁")) for piece in tokenizer.pieces(tokens)]
+        words_of(tokenizer, tokens)
         for tokens in (src[0].tolist(), [tokenizer.bos_id, *ids])
     ]
     without = []

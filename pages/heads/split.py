@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 
 
 def split_control(
@@ -59,4 +59,5 @@ def split_control(
         },
         f"{len(words)} words of {d_model} features in {num_heads} heads.\n{owned}\n"
         "If one number of the input changes, in how many heads does the result change?",
+        beside=__file__,
     )

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from bookkit.widgets.control import Control
-from bookkit.widgets.leak import NAMES
+from bookkit.controls.control import Control, words_of
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer
 from transformer_lib.translation import Translator
@@ -48,6 +47,7 @@ def race_control(
         f"{told}\nWithout the cache, every step computes all positions again; with it, "
         f"every step computes one.\nHow many positions does the decoder without the "
         f"cache compute for {sizes[-1]} tokens?",
+        beside=__file__,
     )
 
 
@@ -67,7 +67,7 @@ def _race(translator: Translator, english: str) -> dict:
             f"a translation must end within {MOST} tokens, got {steps} for {english!r}"
         )
     tokens = [tokenizer.bos_id, *ids, tokenizer.eos_id]
-    words = [NAMES.get(piece, piece.lstrip("▁")) for piece in tokenizer.pieces(tokens)]
+    words = words_of(tokenizer, tokens)
     return {
         "english": english,
         "german": tokenizer.decode(ids),

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from bookkit.listing import walk
 from bookkit.listing.listing import Walk
 from bookkit.plotting import plot_attention, plot_signed
-from bookkit.widgets.panel import Panel, choose, slide, write
+from pages.laboratory.panel import Panel, choose, slide, write
 from transformer_lib.model import (
     MultiHeadAttention,
     causal_mask,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 
 Point = Sequence[float]
 
@@ -64,4 +64,5 @@ def arrows_control(
         f"The query of “{words[0]}” is ({query[0]:g}, {query[1]:g}).\n"
         + "\n".join(rows)
         + f"\nThe blend of the values is ({blend[0]:.2f}, {blend[1]:.2f}).",
+        beside=__file__,
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 from transformer_lib.model import Transformer
 from transformer_lib.translation import Translator
 
@@ -47,6 +47,7 @@ def context_control(
         f"“{sentence}” becomes “{german}”.\nIf “{asked['word']}” takes the place of "
         f"“{words[-1]}”, it becomes “{asked['german']}”. In which step of the encoder "
         f"does the vector of “{words[-3]}” first change?",
+        beside=__file__,
     )
 
 

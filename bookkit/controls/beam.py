@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 from transformer_lib.decoding import Hypothesis
 
 IMPOSSIBLE = 1e-9  # a token with a smaller share is one that the model rules out
@@ -89,6 +89,7 @@ def beam_control(
         title,
         {"nodes": nodes, "source": list(source), "looks": looks, "left_out": left_out},
         "\n".join([f"{len(steps)} steps. What ended, by score:", *lines]),
+        beside=__file__,
     )
 
 

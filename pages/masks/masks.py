@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bookkit.colours import COLOURS
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 
 
 def mask_control(src: Sequence[str], tgt: Sequence[str]) -> Control:
@@ -41,4 +41,5 @@ def mask_control(src: Sequence[str], tgt: Sequence[str]) -> Control:
         "Decoder self-attention, in code that forgets the future: each word sees all "
         "words of its sentence, those that follow it included. What stands in brackets "
         "is hidden.\n" + "\n".join(rows),
+        beside=__file__,
     )

@@ -3,15 +3,14 @@
 from itertools import pairwise
 
 from bookkit.colours import COLOURS
-from bookkit.widgets.control import Control
-from transformer_lib.data import SPECIAL_TOKENS, Tokenizer
+from bookkit.controls.control import Control, words_of
+from transformer_lib.data import Tokenizer
 from transformer_lib.javascript import source
 from transformer_lib.javascript.weights import pack
 from transformer_lib.model import Transformer
 
 # The model in JavaScript, without tokenizer and search.
 ENGINE = ("transformer.js", "weights.js")
-NAMES = dict(zip(SPECIAL_TOKENS, ("PAD", "BOS", "EOS"), strict=True))
 
 
 def leak_control(
@@ -50,7 +49,7 @@ def leak_control(
                 f"each word must be one token, got {len(ids)} tokens for {text!r}"
             )
     tokens = [tokenizer.bos_id, *tgt, tokenizer.eos_id]
-    words = [NAMES.get(piece, piece.lstrip("▁")) for piece in tokenizer.pieces(tokens)]
+    words = words_of(tokenizer, tokens)
     rows = [
         f"{word} may look at {' '.join(words[: t + 1])}; the next word is {then}"
         for t, (word, then) in enumerate(pairwise(words))
@@ -69,4 +68,5 @@ def leak_control(
         f"The causal mask of the decoder that translates “{english}”.\n"
         + "\n".join(rows),
         scripts=tuple(map(source, ENGINE)),
+        beside=__file__,
     )

@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 from bookkit.plotting import LINES
-from bookkit.widgets.panel import Panel, Table, choose, press, slide
+from pages.laboratory.panel import Panel, Table, choose, press, slide
 from transformer_lib.data import Batch, Tokenizer, make_batch, token_batches
 from transformer_lib.data.grammar import RUNNING, splits
 from transformer_lib.decoding import greedy_decode

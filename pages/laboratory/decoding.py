@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from bookkit.widgets.beam import beam_control
-from bookkit.widgets.control import Control
-from bookkit.widgets.panel import Panel, Table, choose, slide, write
+from bookkit.controls.beam import beam_control
+from bookkit.controls.control import Control
+from pages.laboratory.panel import Panel, Table, choose, slide, write
 from transformer_lib.data import Tokenizer, make_batch
 from transformer_lib.decoding import Hypothesis, beam_search, sample
 from transformer_lib.translation import Translator

@@ -10,17 +10,16 @@ import torch
 from torch import Tensor
 
 from bookkit.colours import COLOURS
-from bookkit.open_model.graph import Node, graph
-from bookkit.open_model.overview import box_of, boxes, overview, picture_of
-from bookkit.open_model.recording import record
-from bookkit.widgets.control import Control, read
+from bookkit.controls.control import Control, read
+from pages.look_inside.graph import Node, graph
+from pages.look_inside.overview import box_of, boxes, overview, picture_of
+from pages.look_inside.recording import record
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, pack, to_script
 from transformer_lib.model import TransformerConfig
 from transformer_lib.translation import Translator
 
-PACKAGE = "bookkit.open_model"
 LIBRARY = ("tokenizer.js", "decoding.js")
 ENGINE = ("engine.js", "worker.js")
 SCRIPTS = (
@@ -66,7 +65,7 @@ def open_model_control(
     tgt = torch.tensor([[tokenizer.bos_id, *ids]])
     values = record(model, src, tgt)
     nodes = graph(model.config)
-    tour = json.loads(read("tour.json", PACKAGE))
+    tour = json.loads(read("tour.json", __file__))
     german = tokenizer.decode(ids)
     return Control(
         "open_model",
@@ -89,7 +88,7 @@ def open_model_control(
             "hidden": _rgb(COLOURS["hidden"][0]),
             "tour": tour,
             "worker": "\n".join(
-                [*map(source, FILES), *(read(name, PACKAGE) for name in ENGINE)]
+                [*map(source, FILES), *(read(name, __file__) for name in ENGINE)]
             ),
             "packed": {
                 "tokenizer": json.loads(translator.tokenizer.to_json()),
@@ -97,10 +96,10 @@ def open_model_control(
             },
         },
         f"The model reads “{sentences[0]}” and writes “{german}”.",
-        scripts=(*map(source, LIBRARY), *(read(name, PACKAGE) for name in SCRIPTS)),
+        scripts=(*map(source, LIBRARY), *(read(name, __file__) for name in SCRIPTS)),
         html=first_state(sentences[0], german, nodes, model.config.num_layers),
-        package=PACKAGE,
-        style=read("open_model.css", PACKAGE),
+        beside=__file__,
+        style=read("open_model.css", __file__),
     )
 
 

@@ -7,8 +7,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from bookkit.laboratory.decoding import read
-from bookkit.widgets.panel import Panel, Table, choose, slide, tick, write
+from pages.laboratory.decoding import read
+from pages.laboratory.panel import Panel, Table, choose, slide, tick, write
 from transformer_lib.data import make_batch
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import MultiHeadAttention, Residual, Transformer

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bookkit.plotting import plot_mask, plot_signed
-from bookkit.widgets.panel import Panel, choose, slide, tick, write
+from pages.laboratory.panel import Panel, choose, slide, tick, write
 from transformer_lib.model import causal_mask, padding_mask, sinusoidal_table
 
 MOST_TOKENS = 12

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 from transformer_lib.data import SPECIAL_TOKENS, Tokenizer
 from transformer_lib.data.tokenizer import BYTES
 from transformer_lib.javascript import source
@@ -46,6 +46,7 @@ def merges_control(tokenizer: Tokenizer, texts: Sequence[str]) -> Control:
         f"The merges of “{texts[0]}”, the one that was learned first before the others:"
         f"\n{steps}\nIds: {' '.join(map(str, tokenizer.encode(texts[0])))}",
         scripts=(source("tokenizer.js"),),
+        beside=__file__,
     )
 
 

@@ -1,6 +1,6 @@
 """The sinusoidal table in the page, and the dot product of two positions."""
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 from transformer_lib.model import sinusoidal_table
 
 
@@ -37,4 +37,5 @@ def positions_control(
         {"d_model": d_model, "max_len": max_len, "t": t, "s": s},
         f"The rows of positions {t} and {s}, {abs(t - s)} apart, have the dot product "
         f"{table[t] @ table[s]:.3f}, like any two rows at this distance.",
+        beside=__file__,
     )

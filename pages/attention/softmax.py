@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 
 WIDTHS = [2**power for power in range(10)]
 
@@ -43,4 +43,5 @@ def softmax_control(
         "From scores to weights",
         {"words": list(words), "scores": list(scores), "widths": WIDTHS, "d_k": d_k},
         f"Scores at d_k = {d_k}: {pairs}. Softmax makes weights of them, with sum 1.",
+        beside=__file__,
     )

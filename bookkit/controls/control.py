@@ -1,24 +1,34 @@
 """What every control is: data, a script that draws it, and words in its place."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
+from pathlib import Path
 
 from bookkit.colours import style_sheet
+from transformer_lib.data import SPECIAL_TOKENS, Tokenizer
 
 
-def read(name: str, package: str = "bookkit.widgets") -> str:
-    """Return the text of a script or a style sheet of the controls.
+def read(name: str, beside: str = __file__) -> str:
+    """Return the text of a script or a style sheet.
 
     Args:
         name: Of the file.
-        package: Where it is.
+        beside: A file in the same folder.
 
     Returns:
         What it holds.
     """
-    return files(package).joinpath(name).read_text(encoding="utf-8")
+    return Path(beside).with_name(name).read_text(encoding="utf-8")
+
+
+SHOWN = dict(zip(SPECIAL_TOKENS, ("PAD", "BOS", "EOS"), strict=True))
+
+
+def words_of(tokenizer: Tokenizer, tokens: Sequence[int]) -> list[str]:
+    """Name tokens as the controls show them."""
+    return [SHOWN.get(piece, piece.lstrip("▁")) for piece in tokenizer.pieces(tokens)]
 
 
 # On the book's pages and in JupyterLab.
@@ -36,15 +46,16 @@ class Control:
     without a kernel and without a network: what it needs comes with it.
 
     Args:
-        name: Its script is ``NAME.js`` beside this file, which defines a function
+        name: Its script is ``NAME.js``, which defines a function
             ``draw(root, data, kit)``.
         title: What it is for, in a few words; the name that is read aloud.
         data: What the script starts from: anything that JSON can hold.
         words: The first state as plain text: shown where no script runs.
+        beside: ``__file__``: the script stands beside the function that makes the
+            control.
         scripts: Further JavaScript that the script uses.
         html: The first state as HTML, in place of the words; the script's ``draw`` gets
             its elements.
-        package: Where the script is.
         style: A further style sheet.
     """
 
@@ -52,9 +63,9 @@ class Control:
     title: str
     data: object
     words: str
+    beside: str
     scripts: tuple[str, ...] = ()
     html: str = ""
-    package: str = "bookkit.widgets"
     style: str = ""
 
     def __repr__(self) -> str:
@@ -65,7 +76,7 @@ class Control:
         parts = (
             KIT,
             *self.scripts,
-            read(self.name + ".js", self.package),
+            read(self.name + ".js", self.beside),
             "start(draw);",
         )
         script = "\n".join(parts)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import torch
 
-from bookkit.widgets.control import Control, read
+from bookkit.controls.control import Control, read
 from transformer_lib.decoding import beam_search
 from transformer_lib.javascript import FILES, source
 from transformer_lib.model import record_attention
@@ -54,6 +54,7 @@ def translator_control(examples: Sequence[str] = EXAMPLES) -> Control:
         },
         "Type an English sentence, and the book's own model translates it in the page, "
         f"such as: {examples[0]}",
+        beside=__file__,
     )
 
 

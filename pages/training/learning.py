@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 
 RUNS = {"yes": "with warm-up", "no": "without warm-up"}
 TOLD_EVERY = 100  # updates, where no script runs
@@ -54,6 +54,7 @@ def learning_control(curves: Sequence[Row], words: Sequence[Row]) -> Control:
         },
         f"A model learns to write words backwards: “{asked}” should become "
         f"“{asked[::-1]}”.\n" + "\n".join(told),
+        beside=__file__,
     )
 
 

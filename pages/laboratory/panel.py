@@ -17,11 +17,11 @@ import traitlets
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bookkit.controls.control import KIT, STYLE, Control, read
 from bookkit.svg import inline
-from bookkit.widgets.control import KIT, STYLE, Control, read
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-PANEL_STYLE = STYLE + read("panel.css")
+PANEL_STYLE = STYLE + read("panel.css", __file__)
 HINT = "This is how the panel starts. To move it, run this notebook in JupyterLab."
 STILL_HINT = (
     "The page computes this control. In JupyterLab the cell above runs the real code."
@@ -94,7 +94,7 @@ def press(label: str, action: Callable) -> Input:
 class _Live(anywidget.AnyWidget):
     """What the page and the kernel share."""
 
-    _esm = f"{KIT}\n{read('panel.js')}"
+    _esm = f"{KIT}\n{read('panel.js', __file__)}"
     _css = PANEL_STYLE
     title = traitlets.Unicode().tag(sync=True)
     inputs = traitlets.List().tag(sync=True)

@@ -1,6 +1,6 @@
 """A window in the page: pairs that are computed, pairs that are used, and its reach."""
 
-from bookkit.widgets.control import Control
+from bookkit.controls.control import Control
 from transformer_lib.variants import window_mask
 
 LONGEST, DEEPEST = 32, 8
@@ -40,4 +40,5 @@ def window_control(length: int = 12, width: int = 3, layers: int = 1) -> Control
         f"{length**2} scores are computed with a mask, and {used} are used.\n"
         f"After {layers} layer{'s' * (layers > 1)}, the last position depends on "
         f"{reached} positions.\nHow many layers until it depends on the first?",
+        beside=__file__,
     )

@@ -1,1 +1,0 @@
-"""The laboratory's panels: the real model under the reader's hands."""
