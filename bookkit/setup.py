@@ -11,11 +11,13 @@ setup(
         *(f"bookkit.{name}" for name in find_packages(".")),
         "pages",
         *(f"pages.{name}" for name in find_namespace_packages("../pages")),
+        "grading",
         "your_transformer",
     ],
     package_dir={
         "bookkit": ".",
         "pages": "../pages",
+        "grading": "../course/grading",
         "your_transformer": "../course/your_transformer",
     },
     package_data={"": ["*.css", "*.js", "*.json"]},

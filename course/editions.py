@@ -16,10 +16,10 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from bookkit.exercises import Build, Predict
-from bookkit.exercises.marks import points
 from bookkit.exercises.testing import tests_of
-from bookkit.exercises.wrong_answers import wrong_answers
 from course.slides import slides
+from grading.marks import points
+from grading.wrong_answers import wrong_answers
 from pages import write_exercises
 from pages.write_exercises import ROOT
 from transformer_lib.files import whole_file

@@ -18,9 +18,9 @@ from book_files import BOOK, ROOT
 from torch import nn
 
 from bookkit.exercises import Build, exercises, load
-from bookkit.exercises.marks import points
-from bookkit.exercises.wrong_answers import wrong_answers
-from course.editions import editions as course
+from course import editions as course
+from grading.marks import points
+from grading.wrong_answers import wrong_answers
 
 BUILDS = [
     each

@@ -30,7 +30,7 @@ from bookkit.exercises import (
     testing,
 )
 from bookkit.exercises.testing import run_tests
-from bookkit.exercises.wrong_answers import parsed, wrong_answers
+from grading.wrong_answers import parsed, wrong_answers
 from pages import write_exercises
 
 LISTED = exercises()

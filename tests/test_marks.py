@@ -8,8 +8,8 @@ import torch
 from bookkit.exercises import Build, exercises, load, marks, process
 from bookkit.exercises.calling import packed, unpacked
 from bookkit.exercises.testing import Run, run_tests
-from bookkit.exercises.wrong_answers import wrong_answers
 from course.editions import IMPORTS
+from grading.wrong_answers import wrong_answers
 from pages import write_exercises
 
 BUILDS = [

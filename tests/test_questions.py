@@ -5,7 +5,7 @@ from axe import findings
 from test_exercises import COUNT, NUMBER, SHAPE, of_kind
 
 from bookkit.exercises import Break, Predict, check, load, question
-from bookkit.exercises.wrong_answers import wrong_answers
+from grading.wrong_answers import wrong_answers
 
 pytestmark = pytest.mark.browser
 

@@ -17,7 +17,7 @@ from book_files import ROOT
 
 from bookkit.exercises import process, testing
 from bookkit.exercises.report import written
-from bookkit.exercises.wrong_answers import entries
+from grading.wrong_answers import entries
 from your_transformer import grade, worker
 from your_transformer import progress as yours
 from your_transformer.milestones import MILESTONES, captions, judged, milestone

@@ -21,7 +21,7 @@ from nbgrader.preprocessors import (
 )
 
 from bookkit.exercises import exercises
-from bookkit.exercises.marks import grade, harmless
+from grading.marks import grade, harmless
 
 SIZE = ".exercise.exercise { font-size: 14px; }"  # as the rest of nbgrader's pages
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bookkit.exercises.calling import Raised, unpacked
-from bookkit.exercises.marks import harmless, share
-from bookkit.exercises.process import Process, RunElsewhere
 from bookkit.exercises.report import Report
 from bookkit.exercises.testing import run_tests
+from grading.marks import harmless, share
+from grading.process import Process, RunElsewhere
 from transformer_lib.files import whole_file
 from your_transformer import worker
 from your_transformer.milestones import MILESTONES, judged

@@ -25,7 +25,7 @@ BY_NAME = {piece.build.name: piece for piece in PIECES}
 STEPS = [*list(BY_NAME)[:-1], "reverse", "translate", "greedy_cached", "cache"]
 NEEDS = {"reverse": "greedy", "translate": "greedy", "cache": "greedy_cached"}
 RECORD, PAGE = "progress.json", "progress.html"
-BOOK = {"transformer_lib", "bookkit", "pages", "your_transformer"}
+BOOK = {"transformer_lib", "bookkit", "pages", "grading", "your_transformer"}
 
 
 def load_adapters(folder: Path) -> ModuleType:

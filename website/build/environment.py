@@ -20,7 +20,11 @@ SELF = os.path.join("website", "build", "environment.py")
 # As requirements.txt names the project, and what each line installs.
 PROJECT = {
     "-e .": ["transformer_lib"],
-    "-e ./bookkit": ["bookkit", os.path.join("course", "your_transformer")],
+    "-e ./bookkit": [
+        "bookkit",
+        os.path.join("course", "grading"),
+        os.path.join("course", "your_transformer"),
+    ],
 }
 
 

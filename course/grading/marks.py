@@ -15,13 +15,13 @@ from bookkit.exercises import question
 from bookkit.exercises.calling import LONGEST, Raised
 from bookkit.exercises.checking import load, report_of
 from bookkit.exercises.exercise import Break, Build, Case, Fault
-from bookkit.exercises.process import Process, RunElsewhere, readable
 from bookkit.exercises.report import Report
 from bookkit.exercises.testing import STOP, Results, Run, agrees, run_tests
-from bookkit.exercises.wrong_answers import wrong_answers
+from grading.process import Process, RunElsewhere, readable
+from grading.wrong_answers import wrong_answers
 
 # What no answer in a class may import, where the book is installed.
-HIDDEN = ["transformer_lib", "pages", "your_transformer"]
+HIDDEN = ["transformer_lib", "pages", "grading", "your_transformer"]
 UNCOUNTED = STOP | {"shape", "everywhere"}  # a constant passes these, or they repeat
 SLIP = 0.6  # of the points, for an answer with one mistake that we know
 
