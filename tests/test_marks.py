@@ -5,10 +5,11 @@ import os
 import pytest
 import torch
 
-from bookkit.exercises import Build, exercises, load, marks, process
+from bookkit.exercises import Build, exercises, load
 from bookkit.exercises.calling import packed, unpacked
 from bookkit.exercises.testing import Run, run_tests
 from course.editions import IMPORTS
+from grading import marks, process
 from grading.wrong_answers import wrong_answers
 from pages import write_exercises
 

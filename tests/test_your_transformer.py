@@ -15,8 +15,9 @@ import torch
 from axe import findings
 from book_files import ROOT
 
-from bookkit.exercises import process, testing
+from bookkit.exercises import testing
 from bookkit.exercises.report import written
+from grading import process
 from grading.wrong_answers import entries
 from your_transformer import grade, worker
 from your_transformer import progress as yours

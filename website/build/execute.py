@@ -22,7 +22,7 @@ from nbclient.exceptions import CellControlSignal, DeadKernelError
 
 from website.links.notebook_links import upgrade
 
-RUNS_ALONE = re.compile(r"perf_counter|thread_time|process_time|bookkit\.workers")
+RUNS_ALONE = re.compile(r"perf_counter|thread_time|process_time|processes\.workers")
 CELL_TIMEOUT = 600  # seconds
 GUESS = 10.0  # seconds, for a notebook that has never run here
 CORES = (  # macOS and Windows do not say which of them this process may use
