@@ -5,13 +5,7 @@ import stat
 
 import pytest
 
-from transformer_lib.files import (
-    read_file,
-    sole_use,
-    whole_file,
-    write_csv,
-    write_json,
-)
+from transformer_lib.files import sole_use, whole_file, write_csv, write_json
 
 
 def names(folder):
@@ -103,18 +97,6 @@ def test_what_a_killed_process_left_is_written_over(tmp_path):
         unfinished.write_text("new")
     assert names(tmp_path) == ["file"]
     assert path.read_text() == "new"
-
-
-def test_a_link_that_lies_in_wait_is_not_written_through(tmp_path):
-    victim, path = tmp_path / "victim", tmp_path / "file"
-    victim.write_text("precious")
-    (tmp_path / ".file.unfinished").symlink_to(victim)
-    with whole_file(path) as unfinished:
-        unfinished.write_text("new")
-    assert victim.read_text() == "precious"
-    assert path.read_text() == "new"
-    assert not path.is_symlink()
-    assert names(tmp_path) == ["file", "victim"]
 
 
 # -- One process at a time -------------------------------------------------------------
@@ -224,18 +206,3 @@ def test_json_is_written_whole_or_not_at_all(tmp_path):
         write_json(path, {"a": {1}})
     assert path.read_bytes() == b'{\n  "a": 1.5\n}\n'
     assert names(path.parent) == ["record.json"]
-
-
-def test_a_file_is_read_whole(tmp_path):
-    (tmp_path / "file").write_bytes(b"a\r\n\x00")
-    assert read_file(str(tmp_path / "file")) == b"a\r\n\x00"
-    with pytest.raises(FileNotFoundError):
-        read_file(tmp_path / "other")
-    with pytest.raises(IsADirectoryError):
-        read_file(tmp_path)
-
-
-def test_a_pipe_is_not_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="pipe must be a file, got a pipe, a device"):
-        read_file(tmp_path / "pipe")

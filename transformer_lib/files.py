@@ -26,7 +26,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.unlink(missing_ok=True)  # a link would be written through
+    unfinished.unlink(missing_ok=True)  # what a killed process left
     try:
         yield unfinished
         with open(unfinished, "r+b") as file:
@@ -38,22 +38,6 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         raise
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def read_file(path: str | Path) -> bytes:
-    """Read a whole file, but not a pipe or a device, which may never end.
-
-    Args:
-        path: A file, or a link to one.
-
-    Raises:
-        OSError: If it does not exist or cannot be read.
-        ValueError: If it is a pipe, a device or a socket.
-    """
-    path = Path(path)
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise ValueError(f"{path} must be a file, got a pipe, a device or a socket")
-    return path.read_bytes()
 
 
 @contextmanager
