@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from transformer_lib.files import whole_file  # noqa: E402
+from transformer_lib.files import atomic_write  # noqa: E402
 
 NAME = "the-transformer-line-by-line"
 # What the archive contains in addition to the pages. Nothing else leaves the folder.
@@ -37,7 +37,7 @@ def bundle(root: Path, archive: Path) -> None:
     pages = root / "_build" / "html"
     if not (pages / "book" / "intro.html").is_file():
         raise SystemExit("There are no pages yet: run `make book` first.")
-    with whole_file(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as file:
+    with atomic_write(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as file:
         add(file, "START-HERE.html", START.encode())
         for path in files(pages):
             add(file, f"html/{path.relative_to(pages).as_posix()}", path.read_bytes())

@@ -23,7 +23,7 @@ from bookkit.exercises import Build, Predict
 from bookkit.exercises.marks import points
 from bookkit.exercises.testing import tests_of
 from bookkit.exercises.wrong_answers import wrong_answers
-from transformer_lib.files import whole_file
+from transformer_lib.files import atomic_write
 
 IMPORTS = """import math
 from collections import Counter
@@ -282,7 +282,7 @@ def write(folder: Path) -> None:
 
 def pack(folder: Path, archive: Path) -> None:
     """Pack the folder; the same files give the same bytes."""
-    with whole_file(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as file:
+    with atomic_write(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as file:
         for path in files(folder):
             name = path.relative_to(folder).as_posix()
             add(file, f"course/{name}", path.read_bytes())

@@ -21,7 +21,7 @@ from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from transformer_lib.files import whole_file  # noqa: E402
+from transformer_lib.files import atomic_write  # noqa: E402
 
 FOOTER = """<div style="width: 100%; text-align: center; font: 8px sans-serif">
 <span class="pageNumber"></span></div>"""
@@ -66,7 +66,7 @@ def print_book(html: Path, target: Path, only: set[str] | None = None) -> None:
         joined.unlink(missing_ok=True)
     document = PdfWriter(clone_from=io.BytesIO(printed))
     mend(document.root_object.get("/Outlines"))
-    with whole_file(target) as unfinished:
+    with atomic_write(target) as unfinished:
         document.write(unfinished)
 
 

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from transformer_lib.files import sole_use, whole_file, write_csv, write_json
+from transformer_lib.files import atomic_write, sole_use, write_csv, write_json
 
 
 def names(folder):
@@ -14,7 +14,7 @@ def names(folder):
 
 def test_the_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "new" / "folder" / "file"
-    with whole_file(str(path)) as unfinished:
+    with atomic_write(str(path)) as unfinished:
         unfinished.write_text("new")
         assert unfinished.parent == path.parent
         assert not path.exists()
@@ -25,7 +25,7 @@ def test_the_file_appears_when_it_is_complete(tmp_path):
 def test_what_was_there_stays_until_then(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
@@ -33,7 +33,7 @@ def test_what_was_there_stays_until_then(tmp_path):
 
 def test_two_files_may_be_written_side_by_side(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
-    with whole_file(one) as first, whole_file(other) as second:
+    with atomic_write(one) as first, atomic_write(other) as second:
         first.write_text("1")
         second.write_text("2")
     assert (one.read_text(), other.read_text()) == ("1", "2")
@@ -47,7 +47,7 @@ def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path, error, old):
         path.write_text(old)
 
     def write():
-        with whole_file(path) as unfinished:
+        with atomic_write(path) as unfinished:
             unfinished.write_text("ne")
             raise error
 
@@ -69,7 +69,7 @@ def test_a_disk_that_fails_at_the_very_end_leaves_what_was_there(
     path.write_text("old")
     with (
         pytest.raises(OSError, match=r"No space left on device: .*file'"),
-        whole_file(path) as unfinished,
+        atomic_write(path) as unfinished,
     ):
         unfinished.write_text("new")
     assert names(tmp_path) == ["file"]
@@ -77,7 +77,7 @@ def test_a_disk_that_fails_at_the_very_end_leaves_what_was_there(
 
 
 def test_nothing_written_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "file"):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "file"):
         pass
     assert names(tmp_path) == []
 
@@ -87,13 +87,13 @@ def test_what_a_killed_process_left_is_written_over(tmp_path):
     path.write_text("old")
     child = os.fork()
     if child == 0:
-        with whole_file(path) as unfinished:
+        with atomic_write(path) as unfinished:
             unfinished.write_text("a long beginning")
             os.kill(os.getpid(), signal.SIGKILL)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     assert path.read_text() == "old"
     assert len(names(tmp_path)) == 2
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text("new")
     assert names(tmp_path) == ["file"]
     assert path.read_text() == "new"
@@ -130,7 +130,7 @@ def test_a_second_process_is_told_that_the_folder_is_in_use(tmp_path):
             pytest.fail("both are in")
         with sole_use(tmp_path):  # another folder
             pass
-        with whole_file(folder / "file") as unfinished:  # it only keeps out who asks
+        with atomic_write(folder / "file") as unfinished:  # it only keeps out who asks
             unfinished.write_text("new")
     finally:
         os.kill(child, signal.SIGKILL)
@@ -181,7 +181,7 @@ def test_no_folder_is_nobodys(tmp_path, monkeypatch):
 def test_the_file_may_be_read_by_whom_the_umask_says(tmp_path):
     old = os.umask(0o027)
     try:
-        with whole_file(tmp_path / "file") as unfinished:
+        with atomic_write(tmp_path / "file") as unfinished:
             unfinished.write_text("new")
     finally:
         os.umask(old)

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Give a name to write to; the file appears at ``path`` only when it is complete.
 
     Args:
@@ -75,14 +75,14 @@ def sole_use(folder: str | Path | None) -> Iterator[None]:
 
 def write_json(path: str | Path, content: object) -> None:
     """Write what JSON can hold, whole or not at all."""
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def write_csv(path: str | Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows under the names that the first one has, whole or not at all."""
     with (
-        whole_file(path) as unfinished,
+        atomic_write(path) as unfinished,
         open(unfinished, "w", newline="", encoding="utf-8") as file,
     ):
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")

@@ -12,7 +12,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from transformer_lib.checks import require_between, require_finite
-from transformer_lib.files import whole_file
+from transformer_lib.files import atomic_write
 from transformer_lib.model import Transformer, TransformerConfig
 
 MOST_IN_TABLES = 2**26  # such as sines, which are computed, so that no file shows them
@@ -41,7 +41,7 @@ def save_tensors(
     }
     # One entry: several would be written in an order that changes from run to run.
     content = save(copies, {"about": json.dumps(about)})
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_bytes(content)
 
 
