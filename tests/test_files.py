@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from transformer_lib.files import atomic_write, sole_use, write_csv, write_json
+from transformer_lib.files import atomic_write, folder_lock, write_csv, write_json
 
 
 def names(folder):
@@ -108,7 +108,7 @@ def another_process_with(folder):
     child = os.fork()
     if child == 0:
         try:
-            with sole_use(folder):
+            with folder_lock(folder):
                 os.write(writer, b"!")
                 signal.pause()
         finally:
@@ -125,10 +125,10 @@ def test_a_second_process_is_told_that_the_folder_is_in_use(tmp_path):
     try:
         with (
             pytest.raises(ValueError, match=f"{folder} is in use: another process"),
-            sole_use(str(folder)),
+            folder_lock(str(folder)),
         ):
             pytest.fail("both are in")
-        with sole_use(tmp_path):  # another folder
+        with folder_lock(tmp_path):  # another folder
             pass
         with atomic_write(folder / "file") as unfinished:  # it only keeps out who asks
             unfinished.write_text("new")
@@ -136,20 +136,20 @@ def test_a_second_process_is_told_that_the_folder_is_in_use(tmp_path):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     for _ in range(2):  # what was killed, and what has ended, is not in the way
-        with sole_use(folder):
+        with folder_lock(folder):
             assert names(folder) == [".lock", "file"]
 
 
 def test_who_has_a_folder_may_ask_again_under_any_of_its_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with sole_use(tmp_path / "folder"):
-        with sole_use("folder"):
+    with folder_lock(tmp_path / "folder"):
+        with folder_lock("folder"):
             pass
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:  # still in use after the inner one has ended
             try:
-                with sole_use("folder"):
+                with folder_lock("folder"):
                     pass
             except ValueError:
                 os.write(writer, b"in use")
@@ -162,7 +162,7 @@ def test_who_has_a_folder_may_ask_again_under_any_of_its_names(tmp_path, monkeyp
 
 
 def test_an_error_gives_the_folder_back(tmp_path):
-    with pytest.raises(KeyboardInterrupt), sole_use(tmp_path):
+    with pytest.raises(KeyboardInterrupt), folder_lock(tmp_path):
         raise KeyboardInterrupt
     child = another_process_with(tmp_path)
     os.kill(child, signal.SIGKILL)
@@ -171,7 +171,7 @@ def test_an_error_gives_the_folder_back(tmp_path):
 
 def test_no_folder_is_nobodys(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with sole_use(None), sole_use(None):
+    with folder_lock(None), folder_lock(None):
         assert names(tmp_path) == []
 
 

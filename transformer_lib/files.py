@@ -41,7 +41,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def sole_use(folder: str | Path | None) -> Iterator[None]:
+def folder_lock(folder: str | Path | None) -> Iterator[None]:
     """Let no other process that asks for the same change a folder meanwhile.
 
     Reading stays possible. What asks again inside, in the same thread, has it already.

@@ -19,7 +19,7 @@ from transformer_lib.checks import (
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.faster import FullConfig, FullEpoch, full_train
 from transformer_lib.faster.distributed import is_main, wait_for_main, world_size
-from transformer_lib.files import sole_use, write_json
+from transformer_lib.files import folder_lock, write_json
 from transformer_lib.training.run import HOW_IT_ENDS, STATE
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
@@ -186,7 +186,7 @@ def train_translator(
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
     validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
-    with sole_use(folder if is_main() else None):
+    with folder_lock(folder if is_main() else None):
         if is_main():
             _begin(folder, record)
             tokenizer.save(folder / TOKENIZER)
