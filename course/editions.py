@@ -22,7 +22,7 @@ from grading.marks import points
 from grading.wrong_answers import wrong_answers
 from pages import write_exercises
 from pages.write_exercises import ROOT
-from transformer_lib.files import whole_file
+from transformer_lib.files import atomic_write
 from website.bundle.bundle import NAME, add, files
 
 IMPORTS = """import math
@@ -287,7 +287,7 @@ def write(folder: Path) -> None:
 
 def pack(folder: Path, archive: Path) -> None:
     """Pack the folder; the same files give the same bytes."""
-    with whole_file(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as file:
+    with atomic_write(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as file:
         for path in files(folder):
             name = path.relative_to(folder).as_posix()
             add(file, f"course/{name}", path.read_bytes())

@@ -74,24 +74,12 @@ def pytest_report_header(config):
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
-    """Mark what needs a browser or runs programs; leave out what is the sweep's."""
+    """Mark what needs a browser or runs programs."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
         if item.path.stem in PROGRAMS:
             item.add_marker(pytest.mark.program)
-    if config.sweeping:
-        return
-    marks = {item: item.get_closest_marker("sweep") for item in items}
-    only = [item for item, mark in marks.items() if mark and mark.kwargs.get("only")]
-    config.hook.pytest_deselected(items=only)
-    items[:] = [item for item in items if item not in only]
-
-
-@pytest.fixture(scope="session")
-def seed(pytestconfig):
-    """Where the random numbers of a test begin that draws its own."""
-    return int(pytestconfig.option.hypothesis_seed) if pytestconfig.sweeping else 0
 
 
 @pytest.fixture(autouse=True)

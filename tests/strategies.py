@@ -1,9 +1,7 @@
-"""What the property tests draw: tensors and masks, models, sentences, damage.
+"""What the property tests draw: tensors and masks, models, sentences.
 
 Sizes are small and drawn each by itself, so that a swapped axis cannot pass for long.
 """
-
-import copy
 
 import torch
 from hypothesis import settings
@@ -153,62 +151,3 @@ def source_of(model, src):
     if src is None:
         return ()
     return model.encode(src), padding_mask(src, model.config.pad_id)
-
-
-# -- Damage ----------------------------------------------------------------------------
-
-PLACES = st.integers(-200, 200) | st.integers(0, 60_000)  # modulo the length
-OTHERS = st.sampled_from(
-    [None, True, False, 0, 1, -1, 1.5, 10**12, "", "x", [], {}, [[]], [1], {"a": 1}]
-)
-DAMAGES = st.one_of(
-    st.tuples(st.just("flip"), PLACES, st.integers(0, 7)),
-    st.tuples(st.just("cut"), PLACES, st.integers(1, 40)),
-    st.tuples(st.just("insert"), PLACES, st.binary(min_size=1, max_size=3)),
-    st.tuples(st.just("swap"), PLACES, PLACES),
-    st.tuples(st.just("end"), PLACES),
-)
-JSON_DAMAGES = st.one_of(
-    st.tuples(st.just("replace"), PLACES, OTHERS),
-    st.tuples(st.just("drop"), PLACES),
-)
-
-
-def damaged(content, damage):
-    """The same bytes, but for one damage."""
-    kind, place, *more = damage
-    place %= len(content)
-    if kind == "flip":
-        flipped = content[place] ^ 1 << more[0]
-        return content[:place] + bytes([flipped]) + content[place + 1 :]
-    if kind == "cut":
-        return content[:place] + content[place + more[0] :]
-    if kind == "insert":
-        return content[:place] + more[0] + content[place:]
-    if kind == "end":
-        return content[:place]
-    first, second = sorted((place, more[0] % len(content)))
-    swapped = bytearray(content)
-    swapped[first], swapped[second] = swapped[second], swapped[first]
-    return bytes(swapped)
-
-
-def damaged_json(value, damage):
-    """The same JSON, but for one value at any depth, which is another or not there."""
-    whole = {"": copy.deepcopy(value)}
-    kind, place, *more = damage
-    found = list(_places(whole))
-    holder, key = found[place % len(found)]
-    if kind == "replace" or holder is whole:
-        holder[key] = more[0] if more else None
-    else:
-        del holder[key]
-    return whole[""]
-
-
-def _places(value):
-    """Where the values are: what holds each, and its key or number there."""
-    for key in list(value) if isinstance(value, dict) else range(len(value)):
-        yield value, key
-        if isinstance(value[key], dict | list):
-            yield from _places(value[key])

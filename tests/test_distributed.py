@@ -20,7 +20,6 @@ from functools import partial
 import pytest
 import torch
 from book_files import ROOT
-from test_any_kill import look_at, tensors_of
 from tiny_run import call, train_arguments, write_files
 from torch import distributed as dist
 from torch import nn
@@ -36,6 +35,7 @@ from transformer_lib.faster import (
     full_training,
 )
 from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.training import load_tensors
 from transformer_lib.training import loop as training
 from transformer_lib.training.run import STATE
 from transformer_lib.translation import command
@@ -48,7 +48,6 @@ MODEL = TransformerConfig.base(
     V, d_model=4, num_heads=2, d_ff=5, num_layers=1, dropout=0.0, max_len=16
 )
 CONFIG = FullConfig(epochs=3, warmup_steps=4, average=2)
-EPOCHS, KILLS = 4, 20
 # What takes long to import; torch._dynamo comes with the first optimiser.
 PRELOADED = ["pytest", "torch._dynamo", "transformer_lib.translation.command"]
 LIMIT = 600  # seconds, after which a test has hung
@@ -392,6 +391,15 @@ def undisturbed(text, tmp_path_factory):
     return place / "whole", two.found(0), two.found(1)
 
 
+def tensors_of(path):
+    """Read a checkpoint, but not how long its epochs took."""
+    tensors, about = load_tensors(path)
+    for epoch in about.get("history", []):
+        del epoch["seconds"]
+    tensors = {name: (p.dtype, p.numpy().tobytes()) for name, p in tensors.items()}
+    return tensors, about
+
+
 def tensors_in(folder):
     return [tensors_of(folder / name) for name in (TRANSLATOR, STATE)]
 
@@ -573,48 +581,3 @@ def test_torchrun_runs_the_command_as_it_is_and_a_refusal_is_said_once(text, tmp
     assert err.count("error: ") == 1
     assert "error: factor must be above 0, got 0\n" in err
     assert not (tmp_path / "run").exists()
-
-
-# -- Killed at any moment --------------------------------------------------------------
-
-
-@pytest.mark.sweep(only=True)
-def test_two_processes_killed_at_any_moment_end_as_two_never_stopped(
-    text, tmp_path, seed
-):
-    moments, kills, runs, pairs = random.Random(seed), 0, 0, 0
-
-    def start(folder):
-        nonlocal pairs
-        pairs += 1
-        arguments = train_arguments(text, folder, epochs=EPOCHS)
-        return Pair(tmp_path / f"pair {pairs}", run_command, arguments)
-
-    for _ in range(2):  # the first one also starts the process that all are forked from
-        began = time.monotonic()
-        assert start(tmp_path / f"whole {pairs}").wait() == [0, 0]
-        lasts = time.monotonic() - began
-    expected = tensors_in(tmp_path / "whole 0")
-    assert tensors_in(tmp_path / "whole 1") == expected
-    while kills < KILLS:
-        folder = tmp_path / f"run {runs}"
-        while True:
-            fresh, began = not folder.exists(), time.monotonic()
-            two, killed = start(folder), moments.randrange(2)
-            two.wait(moments.uniform(0, 0.8 * lasts))
-            two.processes[killed].kill()
-            two.wait(5)  # one that has not joined yet would wait for minutes
-            two.processes[1 - killed].terminate()  # as torchrun does
-            statuses = two.wait()
-            if None in statuses:
-                two.end()
-                pytest.fail(f"one waits for ever: {statuses}, {killed=}")
-            if statuses[killed] == 0:
-                assert two.wait() == [0, 0]
-                if fresh:  # or on a computer that was busy at first, no kill comes
-                    lasts = min(lasts, time.monotonic() - began)
-                break
-            kills += 1
-            look_at(folder)
-        runs += 1
-        assert tensors_in(folder) == expected

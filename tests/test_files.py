@@ -5,13 +5,7 @@ import stat
 
 import pytest
 
-from transformer_lib.files import (
-    read_file,
-    sole_use,
-    whole_file,
-    write_csv,
-    write_json,
-)
+from transformer_lib.files import atomic_write, folder_lock, write_csv, write_json
 
 
 def names(folder):
@@ -20,7 +14,7 @@ def names(folder):
 
 def test_the_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "new" / "folder" / "file"
-    with whole_file(str(path)) as unfinished:
+    with atomic_write(str(path)) as unfinished:
         unfinished.write_text("new")
         assert unfinished.parent == path.parent
         assert not path.exists()
@@ -31,7 +25,7 @@ def test_the_file_appears_when_it_is_complete(tmp_path):
 def test_what_was_there_stays_until_then(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
@@ -39,7 +33,7 @@ def test_what_was_there_stays_until_then(tmp_path):
 
 def test_two_files_may_be_written_side_by_side(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
-    with whole_file(one) as first, whole_file(other) as second:
+    with atomic_write(one) as first, atomic_write(other) as second:
         first.write_text("1")
         second.write_text("2")
     assert (one.read_text(), other.read_text()) == ("1", "2")
@@ -53,7 +47,7 @@ def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path, error, old):
         path.write_text(old)
 
     def write():
-        with whole_file(path) as unfinished:
+        with atomic_write(path) as unfinished:
             unfinished.write_text("ne")
             raise error
 
@@ -75,7 +69,7 @@ def test_a_disk_that_fails_at_the_very_end_leaves_what_was_there(
     path.write_text("old")
     with (
         pytest.raises(OSError, match=r"No space left on device: .*file'"),
-        whole_file(path) as unfinished,
+        atomic_write(path) as unfinished,
     ):
         unfinished.write_text("new")
     assert names(tmp_path) == ["file"]
@@ -83,7 +77,7 @@ def test_a_disk_that_fails_at_the_very_end_leaves_what_was_there(
 
 
 def test_nothing_written_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "file"):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "file"):
         pass
     assert names(tmp_path) == []
 
@@ -93,28 +87,16 @@ def test_what_a_killed_process_left_is_written_over(tmp_path):
     path.write_text("old")
     child = os.fork()
     if child == 0:
-        with whole_file(path) as unfinished:
+        with atomic_write(path) as unfinished:
             unfinished.write_text("a long beginning")
             os.kill(os.getpid(), signal.SIGKILL)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     assert path.read_text() == "old"
     assert len(names(tmp_path)) == 2
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text("new")
     assert names(tmp_path) == ["file"]
     assert path.read_text() == "new"
-
-
-def test_a_link_that_lies_in_wait_is_not_written_through(tmp_path):
-    victim, path = tmp_path / "victim", tmp_path / "file"
-    victim.write_text("precious")
-    (tmp_path / ".file.unfinished").symlink_to(victim)
-    with whole_file(path) as unfinished:
-        unfinished.write_text("new")
-    assert victim.read_text() == "precious"
-    assert path.read_text() == "new"
-    assert not path.is_symlink()
-    assert names(tmp_path) == ["file", "victim"]
 
 
 # -- One process at a time -------------------------------------------------------------
@@ -126,7 +108,7 @@ def another_process_with(folder):
     child = os.fork()
     if child == 0:
         try:
-            with sole_use(folder):
+            with folder_lock(folder):
                 os.write(writer, b"!")
                 signal.pause()
         finally:
@@ -143,31 +125,31 @@ def test_a_second_process_is_told_that_the_folder_is_in_use(tmp_path):
     try:
         with (
             pytest.raises(ValueError, match=f"{folder} is in use: another process"),
-            sole_use(str(folder)),
+            folder_lock(str(folder)),
         ):
             pytest.fail("both are in")
-        with sole_use(tmp_path):  # another folder
+        with folder_lock(tmp_path):  # another folder
             pass
-        with whole_file(folder / "file") as unfinished:  # it only keeps out who asks
+        with atomic_write(folder / "file") as unfinished:  # it only keeps out who asks
             unfinished.write_text("new")
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     for _ in range(2):  # what was killed, and what has ended, is not in the way
-        with sole_use(folder):
+        with folder_lock(folder):
             assert names(folder) == [".lock", "file"]
 
 
 def test_who_has_a_folder_may_ask_again_under_any_of_its_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with sole_use(tmp_path / "folder"):
-        with sole_use("folder"):
+    with folder_lock(tmp_path / "folder"):
+        with folder_lock("folder"):
             pass
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:  # still in use after the inner one has ended
             try:
-                with sole_use("folder"):
+                with folder_lock("folder"):
                     pass
             except ValueError:
                 os.write(writer, b"in use")
@@ -180,7 +162,7 @@ def test_who_has_a_folder_may_ask_again_under_any_of_its_names(tmp_path, monkeyp
 
 
 def test_an_error_gives_the_folder_back(tmp_path):
-    with pytest.raises(KeyboardInterrupt), sole_use(tmp_path):
+    with pytest.raises(KeyboardInterrupt), folder_lock(tmp_path):
         raise KeyboardInterrupt
     child = another_process_with(tmp_path)
     os.kill(child, signal.SIGKILL)
@@ -189,7 +171,7 @@ def test_an_error_gives_the_folder_back(tmp_path):
 
 def test_no_folder_is_nobodys(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with sole_use(None), sole_use(None):
+    with folder_lock(None), folder_lock(None):
         assert names(tmp_path) == []
 
 
@@ -199,7 +181,7 @@ def test_no_folder_is_nobodys(tmp_path, monkeypatch):
 def test_the_file_may_be_read_by_whom_the_umask_says(tmp_path):
     old = os.umask(0o027)
     try:
-        with whole_file(tmp_path / "file") as unfinished:
+        with atomic_write(tmp_path / "file") as unfinished:
             unfinished.write_text("new")
     finally:
         os.umask(old)
@@ -224,18 +206,3 @@ def test_json_is_written_whole_or_not_at_all(tmp_path):
         write_json(path, {"a": {1}})
     assert path.read_bytes() == b'{\n  "a": 1.5\n}\n'
     assert names(path.parent) == ["record.json"]
-
-
-def test_a_file_is_read_whole(tmp_path):
-    (tmp_path / "file").write_bytes(b"a\r\n\x00")
-    assert read_file(str(tmp_path / "file")) == b"a\r\n\x00"
-    with pytest.raises(FileNotFoundError):
-        read_file(tmp_path / "other")
-    with pytest.raises(IsADirectoryError):
-        read_file(tmp_path)
-
-
-def test_a_pipe_is_not_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="pipe must be a file, got a pipe, a device"):
-        read_file(tmp_path / "pipe")

@@ -3,7 +3,6 @@
 import csv
 import functools
 import math
-import random
 from dataclasses import asdict, replace
 
 import pytest
@@ -16,8 +15,6 @@ from test_training import (
     adam,
     assert_same,
     batches,
-    die_after,
-    killed,
     new_model,
     sequences,
 )
@@ -135,19 +132,6 @@ def test_a_run_is_the_steps_by_hand():
         (epoch.step, epoch.validation_loss, epoch.validation_accuracy)
         for epoch in run()[1]
     ] == measured
-
-
-def test_a_run_killed_anywhere_again_and_again_ends_as_one_never_stopped(tmp_path):
-    expected = never_stopped()
-    rng, kills = random.Random(0), 0
-    lines = 500
-    while killed(
-        run, tmp_path, prepare=functools.partial(die_after, rng.randrange(lines))
-    ):
-        kills += 1
-        lines += 500
-    assert kills >= 3
-    assert_same(run(tmp_path), expected)
 
 
 @pytest.mark.parametrize("name", ["accumulate", "r_drop"])
@@ -325,16 +309,6 @@ def test_checkpointed_layers_come_to_the_same_weights_bit_for_bit(precision, tmp
     assert_same(run(config=config), expected)
     run(tmp_path, replace(config, epochs=1))
     assert_same(run(tmp_path, config), expected)
-
-
-@pytest.mark.parametrize("damage", [{"skipped": None}, {"skipped": "2"}, {"fit": 5}])
-def test_a_state_with_a_damaged_scaler_is_refused(tmp_path, damage):
-    run(tmp_path, replace(CONFIG, epochs=1))
-    tensors, about = load_tensors(tmp_path / STATE)
-    about["history"][0] |= damage
-    save_tensors(tmp_path / STATE, tensors, about)
-    with pytest.raises(ValueError, match=f"{STATE} is damaged"):
-        run(tmp_path)
 
 
 def test_an_unknown_precision_is_refused():

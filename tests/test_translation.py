@@ -325,6 +325,11 @@ def test_multi30k_is_read_in_the_direction_asked_for(monkeypatch):
     assert captions.names == tuple(multi30k.SPLITS)
 
 
+def test_a_corpus_has_two_files_for_each_split():
+    with pytest.raises(ValueError, match="files must be 2 names a split"):
+        Corpus(files={"validation": ["a", "b", "c"]})
+
+
 def test_unknown_splits_and_languages_are_refused():
     with pytest.raises(ValueError, match=r"one of train, validation, .* got valid"):
         Corpus().pairs("valid")

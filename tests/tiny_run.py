@@ -59,18 +59,3 @@ def call(*arguments, given=b""):
     for text in texts[1:]:
         text.seek(0)
     return status, *(text.read() for text in texts[1:])
-
-
-def contents(folder):
-    """Every file of a folder, by name."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def assert_said_in_a_sentence(status, err):
-    """An error of one line at the end, and no insides of the program."""
-    assert status in (1, 2), err
-    assert "Traceback" not in err
-    last = err.splitlines()[-1]
-    assert "error: " in last, err
-    assert len(last.partition("error: ")[2].split()) >= 3, err
-    assert not any(line for line in err.splitlines()[:-1] if line.startswith("error: "))

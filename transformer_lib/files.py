@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Give a name to write to; the file appears at ``path`` only when it is complete.
 
     Args:
@@ -26,7 +26,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.unlink(missing_ok=True)  # a link would be written through
+    unfinished.unlink(missing_ok=True)  # what a killed process left
     try:
         yield unfinished
         with open(unfinished, "r+b") as file:
@@ -40,24 +40,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
-def read_file(path: str | Path) -> bytes:
-    """Read a whole file, but not a pipe or a device, which may never end.
-
-    Args:
-        path: A file, or a link to one.
-
-    Raises:
-        OSError: If it does not exist or cannot be read.
-        ValueError: If it is a pipe, a device or a socket.
-    """
-    path = Path(path)
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise ValueError(f"{path} must be a file, got a pipe, a device or a socket")
-    return path.read_bytes()
-
-
 @contextmanager
-def sole_use(folder: str | Path | None) -> Iterator[None]:
+def folder_lock(folder: str | Path | None) -> Iterator[None]:
     """Let no other process that asks for the same change a folder meanwhile.
 
     Reading stays possible. What asks again inside, in the same thread, has it already.
@@ -91,14 +75,14 @@ def sole_use(folder: str | Path | None) -> Iterator[None]:
 
 def write_json(path: str | Path, content: object) -> None:
     """Write what JSON can hold, whole or not at all."""
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def write_csv(path: str | Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows under the names that the first one has, whole or not at all."""
     with (
-        whole_file(path) as unfinished,
+        atomic_write(path) as unfinished,
         open(unfinished, "w", newline="", encoding="utf-8") as file,
     ):
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")

@@ -16,7 +16,7 @@ from bookkit.exercises.report import Report
 from bookkit.exercises.testing import run_tests
 from grading.marks import harmless, share
 from grading.process import Process, RunElsewhere
-from transformer_lib.files import whole_file
+from transformer_lib.files import atomic_write
 from your_transformer import worker
 from your_transformer.milestones import MILESTONES, judged
 from your_transformer.pieces import float64
@@ -94,7 +94,7 @@ def main(folder: Path) -> int:
             table.writerow(row)
             file.flush()
             page = folder / "feedback" / f"{student.name}.html"
-            with whole_file(page) as unfinished:
+            with atomic_write(page) as unfinished:
                 reports = [report for _, report in results]
                 unfinished.write_text(as_html(reports, reports, says), "utf-8")
             seconds = time.monotonic() - began

@@ -16,7 +16,7 @@ from bookkit.exercises import checking
 from bookkit.exercises.calling import plain
 from bookkit.exercises.report import Report
 from bookkit.exercises.testing import Results, run_tests
-from transformer_lib.files import whole_file
+from transformer_lib.files import atomic_write
 from your_transformer.milestones import MILESTONES, milestone
 from your_transformer.pieces import PIECES, Piece, float64
 
@@ -136,7 +136,7 @@ class Progress:
         if report.name in MILESTONES and report.passed:
             self.passed[report.name] = self.digest
         text = json.dumps({"failures": self.failures, "passed": self.passed}, indent=1)
-        with whole_file(self.path) as unfinished:
+        with atomic_write(self.path) as unfinished:
             unfinished.write_text(text + "\n", "utf-8")
 
     def reached(self, name: str) -> Report:
@@ -256,7 +256,7 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
     except (ValueError, FileNotFoundError) as error:
         print(error, file=sys.stderr)
         return 2
-    with whole_file(folder / PAGE) as unfinished:
+    with atomic_write(folder / PAGE) as unfinished:
         unfinished.write_text(as_html(reports, [last] if last else []), "utf-8")
     print(as_text(reports) if last is None else f"{last}\n\n{summary(reports)}")
     return 0 if last is None or last.passed else 1

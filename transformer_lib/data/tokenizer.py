@@ -12,7 +12,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from transformer_lib.checks import require_probability
-from transformer_lib.files import read_file, whole_file
+from transformer_lib.files import atomic_write
 
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>")
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -218,7 +218,7 @@ class Tokenizer:
         Raises:
             OSError: If the file cannot be written, as when the disk is full.
         """
-        with whole_file(path) as unfinished:
+        with atomic_write(path) as unfinished:
             unfinished.write_text(self.to_json(), encoding="utf-8")
 
     @classmethod
@@ -236,7 +236,7 @@ class Tokenizer:
             ValueError: If it holds no tokenizer.
         """
         try:
-            return cls.from_json(read_file(path).decode())
+            return cls.from_json(Path(path).read_text("utf-8"))
         except ValueError as error:
             raise ValueError(f"{path} is not a whole tokenizer: {error}") from error
 

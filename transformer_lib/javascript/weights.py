@@ -16,7 +16,7 @@ from transformer_lib.data import Tokenizer
 from transformer_lib.faster import fast_decoder
 from transformer_lib.faster.known_parts import require_plain
 from transformer_lib.faster.quantization import dequantize, quantize_rows
-from transformer_lib.files import whole_file
+from transformer_lib.files import atomic_write
 from transformer_lib.model import (
     Encoder,
     EncoderLayer,
@@ -159,5 +159,5 @@ def write_script(folder: str | Path, path: str | Path) -> None:
         OSError: If the file cannot be written.
     """
     text = to_script(Translator.load(folder))
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")

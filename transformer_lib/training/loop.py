@@ -8,7 +8,7 @@ import torch
 
 from transformer_lib.checks import require_finite
 from transformer_lib.data import Batch
-from transformer_lib.files import sole_use
+from transformer_lib.files import folder_lock
 from transformer_lib.model import Transformer, inference
 from transformer_lib.training.loss import label_smoothed_loss
 from transformer_lib.training.run import Epoch, TrainingConfig, TrainingRun
@@ -96,7 +96,7 @@ def train(
     if not validation:
         raise ValueError("validation must hold at least 1 batch, got 0")
     torch.manual_seed(config.seed)
-    with sole_use(folder):
+    with folder_lock(folder):
         run = kind(model, config, folder)
         number = run.history[-1].step if run.history else 0
         while not run.is_over():

@@ -16,7 +16,6 @@ from transformer_lib.checks import (
 from transformer_lib.files import write_csv
 from transformer_lib.model import Transformer
 from transformer_lib.training.checkpoint import (
-    UNREADABLE,
     average_weights,
     load_tensors,
     load_weights,
@@ -124,7 +123,7 @@ class TrainingRun:
 
     Raises:
         ValueError: If the folder holds a run of another model or config, more epochs
-            than ``config`` asks for, or a damaged file.
+            than ``config`` asks for, or a file that is not whole.
     """
 
     record: type[Epoch] = Epoch  # the class of the records in ``history``
@@ -206,16 +205,14 @@ class TrainingRun:
         return tensors, about
 
     def _resume(self, path: Path) -> None:
-        """Read the state, unless it is damaged or belongs to another run."""
+        """Read the state, unless it is not whole or belongs to another run."""
         tensors, about = load_tensors(path)
-        if not about.keys() >= {"model", "training", "history"}:
-            raise ValueError(f"{path} holds no training run, but {sorted(about)}")
         try:
             _require_same("model", asdict(self.model.config), about["model"], path)
             _require_same("config", asdict(self.config), about["training"], path)
             self._restore(tensors, about, path)
-        except UNREADABLE as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
+        except (LookupError, TypeError) as error:
+            raise ValueError(f"{path} is not a whole training run: {error}") from error
 
     def _restore(self, tensors: dict, about: dict, path: Path) -> None:
         """Put everything back as ``_state`` found it."""
@@ -235,7 +232,6 @@ class TrainingRun:
             means = {moment: parts[moment][name].to(parameter.dtype) for moment in ADAM}
             step = torch.tensor(updates)
             self.optimizer.state[parameter] = {"step": step, **means}
-        torch.Generator().set_state(tensors["random"])  # refuse it before any change
         load_weights(self.model, parts["weights"], source=path)
         torch.set_rng_state(tensors["random"])
 

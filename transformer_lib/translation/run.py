@@ -19,8 +19,7 @@ from transformer_lib.checks import (
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.faster import FullConfig, FullEpoch, full_train
 from transformer_lib.faster.distributed import is_main, wait_for_main, world_size
-from transformer_lib.files import read_file, sole_use, write_json
-from transformer_lib.training.checkpoint import UNREADABLE
+from transformer_lib.files import folder_lock, write_json
 from transformer_lib.training.run import HOW_IT_ENDS, STATE
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
@@ -187,7 +186,7 @@ def train_translator(
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
     validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
-    with sole_use(folder if is_main() else None):
+    with folder_lock(folder if is_main() else None):
         if is_main():
             _begin(folder, record)
             tokenizer.save(folder / TOKENIZER)
@@ -287,10 +286,10 @@ def read_record(folder: str | Path) -> dict[str, object]:
     """
     path = Path(folder) / RECORD
     try:
-        record = json.loads(read_file(path))
+        record = json.loads(path.read_text("utf-8"))
         corpus = asdict(Corpus(**record["corpus"]))
         return {**record, "corpus": corpus}
-    except (*UNREADABLE, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a whole record: {error}") from error
 
 

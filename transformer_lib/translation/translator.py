@@ -13,7 +13,6 @@ from transformer_lib.checks import (
 from transformer_lib.data import Tokenizer, pad
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
-from transformer_lib.files import read_file
 from transformer_lib.model import Transformer
 from transformer_lib.training import load_model, load_tensors, save_model
 from transformer_lib.variants import build_from
@@ -137,4 +136,4 @@ class Translator:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(read_file(path)).hexdigest()
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from transformer_lib.files import whole_file
+from transformer_lib.files import atomic_write
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,7 +35,7 @@ def bundle(root: Path, archive: Path) -> None:
     pages = root / "_build" / "html"
     if not (pages / "book" / "intro.html").is_file():
         raise SystemExit("There are no pages yet: run `make book` first.")
-    with whole_file(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as file:
+    with atomic_write(archive) as unfinished, zipfile.ZipFile(unfinished, "w") as file:
         add(file, "START-HERE.html", START.encode())
         for path in files(pages):
             add(file, f"html/{path.relative_to(pages).as_posix()}", path.read_bytes())

@@ -16,7 +16,7 @@ from playwright.sync_api import sync_playwright
 from pypdf import PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
-from transformer_lib.files import whole_file
+from transformer_lib.files import atomic_write
 from website.build.chromium import launch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +64,7 @@ def print_book(html: Path, target: Path, only: set[str] | None = None) -> None:
         joined.unlink(missing_ok=True)
     document = PdfWriter(clone_from=io.BytesIO(printed))
     mend(document.root_object.get("/Outlines"))
-    with whole_file(target) as unfinished:
+    with atomic_write(target) as unfinished:
         document.write(unfinished)
 
 
