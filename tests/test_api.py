@@ -7,7 +7,7 @@ import posixpath
 from types import SimpleNamespace
 
 import pytest
-from book_files import BOOK, HTML
+from book_files import HTML, ROOT
 from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
@@ -15,46 +15,45 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from sphinx.util.inventory import InventoryFile
+from test_pages import built
 
 import transformer_lib
 from website.links import code_links
+from website.reference import reference
+
+HAVE_MOVED = {"transformer_lib.exercises", "transformer_lib.yours"}
 
 
-def public_modules():
+def public_names():
+    """Name the library's modules, and the classes and functions that they define."""
     found = pkgutil.walk_packages(transformer_lib.__path__, "transformer_lib.")
-    hidden = {"transformer_lib.exercises", "transformer_lib.yours"}  # have moved
-    return [name for _, name, _ in found if "._" not in name and name not in hidden]
-
-
-@pytest.fixture(scope="module")
-def documented():
-    """The names that have a place on a page, from what Sphinx wrote down."""
-    path = HTML / "objects.inv"
-    if not path.is_file():
-        pytest.fail("there are no pages: run `make book`")
-    with path.open("rb") as file:
-        kinds = InventoryFile.load(file, "", posixpath.join)
-    return {name for kind in kinds if kind.startswith("py:") for name in kinds[kind]}
+    for name in {module.name for module in found} - HAVE_MOVED:
+        if "._" in name:
+            continue
+        yield name
+        for member, value in vars(importlib.import_module(name)).items():
+            described = inspect.isclass(value) or inspect.isfunction(value)
+            if described and value.__module__ == name and not member.startswith("_"):
+                yield f"{name}.{member}"
 
 
 @pytest.mark.book
-@pytest.mark.parametrize("name", public_modules())
-def test_every_module_class_and_function_has_a_place_in_the_reference(name, documented):
-    module = importlib.import_module(name)
-    expected = {name} | {
-        f"{name}.{member}"
-        for member, value in vars(module).items()
-        if (inspect.isclass(value) or inspect.isfunction(value))
-        and value.__module__ == name
-        and not member.startswith("_")
-    }
-    missing = expected - documented
-    assert not missing, f"put them on a page, book/api_*.md: {sorted(missing)}"
+def test_every_module_class_and_function_has_a_place_in_the_reference():
+    with built(HTML / "objects.inv").open("rb") as file:
+        kinds = InventoryFile.load(file, "", posixpath.join)
+    documented = {name for kind in kinds.values() for name in kind}
+    missing = set(public_names()) - documented
+    assert not missing, f"name them on a page, book/api_*.md: {sorted(missing)}"
 
 
-def test_every_module_is_listed_in_the_overview():
-    listed = (BOOK / "api.md").read_text(encoding="utf-8").split()
-    assert set(public_modules()) <= set(listed)
+def test_a_package_brings_its_modules_along_and_those_named_come_first():
+    bookkit, package, *inside = reference.modules(
+        ["bookkit", "transformer_lib.data toy"]
+    )
+    assert (bookkit, package) == ("bookkit", "transformer_lib.data")
+    assert inside[0] == f"{package}.toy"
+    files = (ROOT / "transformer_lib/data").glob("[!_]*.py")
+    assert sorted(inside) == sorted(f"{package}.{path.stem}" for path in files)
 
 
 # -- Links from code -----------------------------------------------------------------

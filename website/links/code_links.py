@@ -11,7 +11,7 @@ import re
 
 from docutils import nodes
 
-LIBRARY = ("transformer_lib", "bookkit")
+LIBRARY = ("transformer_lib", "bookkit", "pages")
 CODE = re.compile(r'<div class="highlight-i?python3?[ "].*?</pre>', re.DOTALL)
 DOT = '<span class="o">.</span>'
 # A name, or several joined by dots, but not the name of an argument.
