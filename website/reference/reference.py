@@ -51,7 +51,7 @@ def modules(lines):
 
 
 def pages():
-    """List the modules of the pages, but not their exercises, which have the answers."""
+    """List the modules of the pages, except exercises, which have the answers."""
     for path in sorted(Path(__file__).parents[2].glob("pages/*/*.py")):
         if path.stem not in ("exercises", "record_translation"):
             yield f"pages.{path.parent.name}.{path.stem}"
@@ -85,6 +85,12 @@ def write(app, docname, content):
     content[0] = NAMED.sub(describe, content[0])
 
 
+def follow_old_names(app, pagename, templatename, context, doctree):
+    """Let links to what has moved since lead to where it is."""
+    if pagename.startswith("book/api"):
+        app.add_js_file("moved.js")
+
+
 def choose_members(app, what, name, obj, skip, options):
     """Show all public classes and functions of a module, and the members of a class.
 
@@ -114,6 +120,7 @@ def setup(app):
     GoogleDocstring._consume_returns_section = returns_without_type
     GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end
     app.connect("source-read", write)
+    app.connect("html-page-context", follow_old_names)
     app.connect("autodoc-skip-member", choose_members)
     app.connect("autodoc-process-docstring", mark_examples, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
