@@ -52,15 +52,26 @@ def test_what_the_library_needs_is_among_the_pins():
     assert set().union(*declared().values()) <= pinned
 
 
+# From the bottom to the top: a floor imports nothing of those above it.
+FLOORS = {
+    "transformer_lib": "transformer_lib",
+    "bookkit": "bookkit",
+    "pages": "pages",
+    "website": "website",
+    "grading": "course/grading",
+    "your_transformer": "course/your_transformer",
+}
+
+
 def sources():
-    """Read every module of the library and of the display code, by its full name."""
+    """Read every module, by its full name."""
     found = {}
-    for top in ("transformer_lib", "bookkit"):
-        for path in (ROOT / top).rglob("*.py"):
-            if path.name == "setup.py":
-                continue
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            found[name.removesuffix(".__init__")] = path.read_text(encoding="utf-8")
+    for top, folder in FLOORS.items():
+        for path in (ROOT / folder).rglob("*.py"):
+            if path.name != "setup.py" and "handed_out" not in path.parts:
+                parts = path.relative_to(ROOT / folder).with_suffix("").parts
+                name = ".".join((top, *parts)).removesuffix(".__init__")
+                found[name] = path.read_text(encoding="utf-8")
     return found
 
 
@@ -71,12 +82,15 @@ EXTRA_OF = {
     "transformer_lib.translation": "train",
     "transformer_lib.faster.triton_attention": "book",
     "bookkit": "book",
+    "pages": "book",
 }
 
 
 def test_a_module_imports_only_what_its_extra_declares():
     names = declared()
     for module, source in sources().items():
+        if not module.startswith(("transformer_lib", "bookkit", "pages")):
+            continue
         extras = {extra for name, extra in EXTRA_OF.items() if module.startswith(name)}
         allowed = names[""].union(*(names[extra] for extra in extras))
         allowed = {MODULE_OF.get(name, name.replace("-", "_")) for name in allowed}
@@ -89,8 +103,8 @@ def test_a_module_imports_only_what_its_extra_declares():
                 continue
             own = sys.stdlib_module_names | {
                 "transformer_lib",
+                "bookkit",
                 "pages",
-                module.partition(".")[0],
             }
             assert imported <= allowed | own, module
 
@@ -307,10 +321,14 @@ def test_no_package_is_in_a_circle_of_imports():
     assert circle(found) == set()
 
 
-def test_the_library_imports_nothing_of_the_display_code():
+def test_no_floor_imports_one_above_it_and_no_page_another_page():
+    floors = list(FLOORS)
     for module, named in imports(sources()).items():
-        if module.startswith("transformer_lib"):
-            assert not [name for name in named if name.startswith("bookkit")], module
+        top, *inside = module.split(".")
+        above = floors[floors.index(top) + 1 :]
+        assert not [name for name in named if name.split(".")[0] in above], module
+        others = {tuple(name.split(".")[:2]) for name in named} - {(top, *inside[:1])}
+        assert top != "pages" or not [a for a, *b in others if a == top and b], module
 
 
 @pytest.mark.parametrize(
