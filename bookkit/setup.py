@@ -18,5 +18,5 @@ setup(
         "pages": "../pages",
         "your_transformer": "../course/your_transformer",
     },
-    package_data={"": ["*.css", "*.js", "*.json"]},
+    package_data={"": ["*.css", "*.js", "*.json", "*.csv"]},
 )
