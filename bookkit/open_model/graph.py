@@ -121,14 +121,8 @@ class _Graph:
         pre, _, post = kind["line"].partition(" | ")
         line = line_of(kind["where"], pre if self.norm_first else post or pre)
         sides = (side, keys) if keys else (side,)
-        own = {
-            "name": name,
-            "sides": sides,
-            "of": of,
-            "axes": tuple(axes),
-            "line": line,
-        }
-        self.nodes.append(Node(**kind | own | others))
+        own = {"axes": tuple(axes), "line": line} | others
+        self.nodes.append(Node(name=name, sides=sides, of=of, **kind | own))
         return name
 
     def embed(self, sentence: str, side: str) -> str:
