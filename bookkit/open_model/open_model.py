@@ -21,7 +21,7 @@ from transformer_lib.model import TransformerConfig
 from transformer_lib.translation import Translator
 
 PACKAGE = "bookkit.open_model"
-LIBRARY = ("tokenizer.js", "decoding.js")
+LIBRARY = ("tokenizer.js", "decoding.js", "weights.js")
 ENGINE = ("engine.js", "worker.js")
 SCRIPTS = (
     "run.js",
