@@ -20,5 +20,5 @@ setup(
         "grading": "../course/grading",
         "your_transformer": "../course/your_transformer",
     },
-    package_data={"": ["*.css", "*.js", "*.json"]},
+    package_data={"": ["*.css", "*.js", "*.json", "*.csv"]},
 )

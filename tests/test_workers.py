@@ -14,14 +14,6 @@ def total(rank, number):
     return own.tolist()
 
 
-def helper():
-    return 7
-
-
-def uses_helper(rank):
-    return helper() + rank
-
-
 def raises_in_one(rank):
     if rank == 1:
         raise ValueError("rank 1 does not want to")
@@ -61,11 +53,15 @@ def test_each_process_knows_its_rank_and_uses_one_thread(both):
 
 
 @pytest.mark.slow
-def test_what_was_shared_can_be_used_and_what_was_not_cannot(both):
-    with pytest.raises(RuntimeError, match="name 'helper' is not defined"):
-        both(uses_helper)
-    both.share(helper)
-    assert both(uses_helper) == [7, 8]
+def test_a_function_comes_with_copies_of_what_it_uses(both):
+    seen, helper = [7], lambda: 7
+
+    def uses(rank):
+        seen.append(rank)
+        return helper(), seen
+
+    assert both(uses) == [(7, [7, 0]), (7, [7, 1])]
+    assert seen == [7]
 
 
 @pytest.mark.slow

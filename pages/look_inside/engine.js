@@ -57,13 +57,11 @@ function withoutPad(logits, padId) {
    differs from that of a pass without changes. A change that fits nowhere changes nothing. */
 const CHANGES = {
   token: ({ step, id }) => ({ step, id }),
-  look: ({ layer, step, source, head }) => ({
+  look: ({ layer, step, source }) => ({
     from: step,
     edits: ({ name }, t) => name === `decoder.${layer}.cross_attention.weights` && t === step,
-    edit: (row, t, _, { keys }) => row.map((weight, at) => {
-      const isOther = head !== undefined && Math.floor(at / keys) !== head;
-      return isOther || source >= keys ? weight : Number(at % keys === source);
-    }),
+    edit: (row, t, _, { keys }) =>
+      (source < keys ? row.map((_, at) => Number(at % keys === source)) : row),
   }),
   head: ({ node, head }) => ({
     from: 0,
@@ -135,8 +133,8 @@ class Pass {
     for (let t = 0; t < this.lengths[node.sides[0]]; t++) this.compute(node, t);
   }
 
-  /* Write greedily: yields the id and the probability of each word, EOS included. The pass is
-     complete when all words are taken; whoever takes no more has cancelled it. */
+  /* Write greedily: yields the id of each word, EOS included. The pass is complete when all
+     words are taken; whoever takes no more has cancelled it. */
   * write() {
     const { model, eosId } = this.open;
     this.nodes("source").forEach((node) => this.fill(node));
@@ -155,11 +153,9 @@ class Pass {
 
   /* The forced word, or the likeliest one. */
   choose(step) {
-    const { logits, probabilities } = this.rows;
-    const allowed = withoutPad(logits[step], this.open.sizes.padId);
+    const allowed = withoutPad(this.rows.logits[step], this.open.sizes.padId);
     const forced = this.edits.find((edit) => edit.step === step)?.id;
-    const id = allowed[forced] > -Infinity ? forced : topk(allowed, 1)[0];
-    return { step, id, probability: probabilities[step][id] };
+    return { step, id: allowed[forced] > -Infinity ? forced : topk(allowed, 1)[0] };
   }
 
   /* A word that the base has not written there makes all later rows different. */

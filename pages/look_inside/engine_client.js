@@ -24,16 +24,15 @@ class Engine {
 
   ask(question, onToken = () => {}) {
     const run = ++this.number;
-    let waiting;
-    const answer = new Promise((answered, failed) => {
+    clearTimeout(this.waiting);
+    return new Promise((answered, failed) => {
       this.refuse = (why) => failed(new Error(why));
-      waiting = setTimeout(() => this.refuse(
+      this.waiting = setTimeout(() => this.refuse(
         "There is no answer yet. Reload the page, or try another browser."), PATIENCE);
       if (!this.worker || this.isBroken) {
         this.refuse(ALONE);
         return;
       }
-      if (run > 1) this.worker.postMessage({ cancel: run - 1 });
       this.worker.onmessage = ({ data }) => {
         if (data.run !== run) return;
         if ("id" in data) onToken(data);
@@ -44,6 +43,5 @@ class Engine {
       };
       this.worker.postMessage({ run, ...question });
     });
-    return answer.finally(() => clearTimeout(waiting));
   }
 }

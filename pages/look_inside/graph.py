@@ -1,283 +1,76 @@
 """The model as data: every tensor of a pass, and the rule that computes it.
 
 The drawing, the cards, the links, the words for screen readers, the JavaScript that
-computes and the tests all read this one list.
+computes and the tests all read this one list. ``kinds.csv`` says what nodes have in
+common whose names end alike. It gives a line of code by its beginning, with the one of
+post-norm behind a bar.
 """
 
-from dataclasses import asdict, dataclass
+import csv
+import inspect
+from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
+from pathlib import Path
+from pkgutil import resolve_name
 
 from transformer_lib.model import TransformerConfig
 
-MODEL = "transformer_lib.model."
-ATTENTION = MODEL + "attention:"
-MULTI_HEAD = ATTENTION + "MultiHeadAttention."
-ATTEND = ATTENTION + "scaled_dot_product_attention"
-RESIDUAL = MODEL + "residual:Residual.forward"
-FEED_FORWARD = MODEL + "feed_forward:FeedForward.forward"
-TRANSFORMER = MODEL + "transformer:Transformer."
-RESIDUAL_LINES = {  # norm_first -> the line
-    True: "return x + self.dropout(sublayer(self.norm(x)))  # (B, T, d_model)",
-    False: "return self.norm(x + self.dropout(sublayer(x)))  # (B, T, d_model)",
-}
-VECTORS, HEADS = ("side", "feature"), ("head", "side", "feature")
-MAPS = ("head", "query", "key")
-NORM_LINE = "return x if self.norm is None else self.norm(x)  # (B, {}, d_model)"
+with Path(__file__).with_name("kinds.csv").open(encoding="utf-8") as table:
+    KINDS = {kind.pop("kind"): kind for kind in csv.DictReader(table)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
-    """What nodes of a kind have in common.
+class Node:
+    """One tensor of a pass, and how it is computed.
 
     Args:
-        label: Their name in a few words.
-        axes: What their axes count, such as ("head", "query", "key"); "side" stands for
-            the side of the rows.
+        name: Such as ``encoder.0.self_attention.q``.
+        label: What it is, in a few words.
+        axes: What its axes count, such as ("head", "query", "key").
+        sides: The sentence that its positions belong to, "source" or "target": one for
+            its rows, and one for its keys if it has some.
         how: The rule, as ``engine.js`` calls it.
-        where: The module and the function that computes them, and
+        of: Names of the nodes that the rule reads.
+        weights: Name of the model's module that the rule reads, or "".
+        where: The module and the function that computes it, and
         line: the line there.
         chapter: The notebook that explains it.
-        says: What they are, in one sentence.
+        says: What it is, in one sentence.
     """
 
+    name: str
     label: str
     axes: tuple[str, ...]
+    sides: tuple[str, ...]
     how: str
+    of: tuple[str, ...]
+    weights: str = ""
     where: str
     line: str
     chapter: str
     says: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Node(Kind):
-    """One tensor of a pass, and how it is computed.
+@cache
+def line_of(where: str, beginning: str) -> str:
+    """Find the one line of a function with this beginning, as the notes of a walk do.
 
     Args:
-        name: Such as ``encoder.0.self_attention.q``.
-        sides: The sentence that its positions belong to, "source" or "target": one for
-            its rows, and one for its keys if it has some.
-        of: Names of the nodes that the rule reads.
-        weights: Name of the model's module that the rule reads, or "".
+        where: ``module:function``.
+        beginning: Of the line, without its indentation.
+
+    Returns:
+        The line.
+
+    Raises:
+        ValueError: If no line begins so, or several do.
     """
-
-    name: str
-    sides: tuple[str, ...]
-    of: tuple[str, ...]
-    weights: str = ""
-
-
-KINDS = {
-    "embedded": Kind(
-        label="Embeddings",
-        axes=VECTORS,
-        how="lookup",
-        where=MODEL + "embedding:TokenEmbedding.forward",
-        line="vectors = self.table(tokens) * self.scale  # (B, S, d_model)",
-        chapter="01_text_to_tensors",
-        says="Each token's row of the table, times the root of the width.",
-    ),
-    "positions": Kind(
-        label="Positions",
-        axes=VECTORS,
-        how="positions",
-        where=MODEL + "positions:sinusoidal_table",
-        line="table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)",
-        chapter="02_positions",
-        says="A row of sines and cosines that says where a token stands.",
-    ),
-    "x": Kind(
-        label="Embeddings and positions",
-        axes=VECTORS,
-        how="add",
-        where=MODEL + "positions:PositionalEncoding.forward",
-        line="return x + self.table[start:end]  # (B, T, d_model)",
-        chapter="02_positions",
-        says="What each token is, plus where it stands: the residual stream begins.",
-    ),
-    "normed": Kind(
-        label="Normalised",
-        axes=VECTORS,
-        how="norm",
-        where=RESIDUAL,
-        line="",  # of RESIDUAL_LINES
-        chapter="06_sublayers",
-        says="Each vector, shifted and scaled to mean 0 and variance 1.",
-    ),
-    "q": Kind(
-        label="Queries",
-        axes=HEADS,
-        how="heads",
-        where=MULTI_HEAD + "forward",
-        line="q = self._split_heads(self.w_q(query))  # (B, H, T, d_k)",
-        chapter="04_many_heads",
-        says="What each position looks for, in every head.",
-    ),
-    "k": Kind(
-        label="Keys",
-        axes=HEADS,
-        how="heads",
-        where=MULTI_HEAD + "_project",
-        line="k = self._split_heads(self.w_k(key))  # (B, H, S, d_k)",
-        chapter="04_many_heads",
-        says="How each position can be found, in every head.",
-    ),
-    "v": Kind(
-        label="Values",
-        axes=HEADS,
-        how="heads",
-        where=MULTI_HEAD + "_project",
-        line="v = self._split_heads(self.w_v(value))  # (B, H, S, d_k)",
-        chapter="04_many_heads",
-        says="What each position contributes, in every head.",
-    ),
-    "scores": Kind(
-        label="Scores",
-        axes=MAPS,
-        how="dot",
-        where=ATTEND,
-        line="scores = scores / math.sqrt(query.size(-1))",
-        chapter="03_attention",
-        says="How well a query matches a key: their product over the root of d_k.",
-    ),
-    "masked": Kind(
-        label="Masked scores",
-        axes=MAPS,
-        how="mask",
-        where=ATTEND,
-        line='scores = scores.masked_fill(~mask, float("-inf"))',
-        chapter="05_masks",
-        says="The scores, with minus infinity where a position would see the future.",
-    ),
-    "weights": Kind(
-        label="Weights",
-        axes=MAPS,
-        how="softmax",
-        where=ATTEND,
-        line="weights = scores.softmax(dim=-1)",
-        chapter="03_attention",
-        says="How each query divides its attention among the keys: a row sums to 1.",
-    ),
-    "attended": Kind(
-        label="Blended values",
-        axes=HEADS,
-        how="blend",
-        where=ATTEND,
-        line="return F.dropout(weights, dropout) @ value, weights"
-        "  # (..., T, d_v), (..., T, S)",
-        chapter="03_attention",
-        says="The mean of the values, weighted by the attention, in every head.",
-    ),
-    "merged": Kind(
-        label="Heads side by side",
-        axes=VECTORS,
-        how="merge",
-        where=MULTI_HEAD + "_merge_heads",
-        line="return heads.transpose(1, 2).flatten(-2)  # (B, T, d_model)",
-        chapter="04_many_heads",
-        says="What all heads found for a position, as one vector.",
-    ),
-    "output": Kind(
-        label="Output",
-        axes=VECTORS,
-        how="linear",
-        where=MULTI_HEAD + "forward",
-        line="return self.w_o(self._merge_heads(heads))  # (B, T, d_model)",
-        chapter="04_many_heads",
-        says="The heads, mixed: what the attention will add to the residual stream.",
-    ),
-    "inner": Kind(
-        label="Inner features",
-        axes=("side", "inner"),
-        how="linear",
-        where=FEED_FORWARD,
-        line="inner = self.activation(self.w_1(x))  # (B, T, d_ff)",
-        chapter="06_sublayers",
-        says="Each vector, widened by the first matrix.",
-    ),
-    "active": Kind(
-        label="Active features",
-        axes=("side", "inner"),
-        how="activate",
-        where=FEED_FORWARD,
-        line="inner = self.activation(self.w_1(x))  # (B, T, d_ff)",
-        chapter="06_sublayers",
-        says="The inner features after the activation: ReLU sets negative ones to 0.",
-    ),
-    "feed_forward.output": Kind(
-        label="Output",
-        axes=VECTORS,
-        how="linear",
-        where=FEED_FORWARD,
-        line="return self.w_2(self.dropout(inner))  # (B, T, d_model)",
-        chapter="06_sublayers",
-        says="Narrowed again: what the network will add to the residual stream.",
-    ),
-    "added": Kind(
-        label="Residual stream",
-        axes=VECTORS,
-        how="add",
-        where=RESIDUAL,
-        line="",  # of RESIDUAL_LINES
-        chapter="06_sublayers",
-        says="The stream so far, plus what this sublayer found.",
-    ),
-    "src.ids": Kind(
-        label="Source tokens",
-        axes=("side",),
-        how="given",
-        where=TRANSFORMER + "encode",
-        line="x = self.src_positions(self.src_embedding(src))  # (B, S, d_model)",
-        chapter="01_text_to_tensors",
-        says="The sentence, cut into tokens; each is a number of the vocabulary.",
-    ),
-    "tgt.ids": Kind(
-        label="Target tokens",
-        axes=("side",),
-        how="given",
-        where=TRANSFORMER + "decode",
-        line="x = self.tgt_positions(self.tgt_embedding(tgt), start)"
-        "  # (B, T, d_model)",
-        chapter="01_text_to_tensors",
-        says="What is written so far, after the token that begins every translation.",
-    ),
-    "memory": Kind(
-        label="Memory",
-        axes=VECTORS,
-        how="norm",
-        where=MODEL + "encoder:Encoder.forward",
-        line=NORM_LINE.format("S"),
-        chapter="07_encoder",
-        says="What the encoder hands over, once: every cross-attention reads it.",
-    ),
-    "decoder.output": Kind(
-        label="Output of the decoder",
-        axes=VECTORS,
-        how="norm",
-        where=MODEL + "decoder:Decoder.forward",
-        line=NORM_LINE.format("T"),
-        chapter="08_decoder",
-        says="The residual stream after the last layer, normalised.",
-    ),
-    "logits": Kind(
-        label="Logits",
-        axes=("side", "word"),
-        how="linear",
-        where=TRANSFORMER + "decode",
-        line="return self.output(x)  # (B, T, tgt_vocab_size)",
-        chapter="09_transformer",
-        says="A score for every word of the vocabulary as the next one.",
-    ),
-    "probabilities": Kind(
-        label="Probabilities",
-        axes=("side", "word"),
-        how="chances",
-        where="transformer_lib.decoding.sampling:next_probabilities",
-        line="probabilities = logits.softmax(dim=-1)",
-        chapter="12_decoding",
-        says="How likely each word is as the next one; padding is never written.",
-    ),
-}
+    lines = map(str.strip, inspect.getsource(resolve_name(where)).splitlines())
+    found = [line for line in lines if line.startswith(beginning)]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} lines of {where} begin with {beginning!r}")
+    return found[0]
 
 
 def graph(config: TransformerConfig) -> list[Node]:
@@ -312,23 +105,24 @@ class _Graph:
         logits = self.add("logits", "target", x, weights="output")
         self.add("probabilities", "target", logits)
 
-    def add(self, name: str, side: str, *of: str, **others: str) -> str:
+    def add(self, name: str, side: str, *of: str, keys: str = "", **others: str) -> str:
         """Add a node; its kind is its name, or as much of its end as KINDS knows.
 
         Args:
             name: Of the node.
             side: Of its rows.
             *of: What it is computed from.
-            **others: ``keys``, the side of its keys, and any field of ``Node``.
+            keys: The side of its keys, if it has some.
+            **others: Fields of ``Node`` that differ from its kind's.
         """
         ends = accumulate(reversed(name.split(".")), lambda end, part: f"{part}.{end}")
-        kind = [KINDS[end] for end in ends if end in KINDS][-1]
-        keys = others.pop("keys", None)
-        fields = asdict(kind) | others
-        fields["axes"] = tuple(side if axis == "side" else axis for axis in kind.axes)
-        fields["line"] = kind.line or RESIDUAL_LINES[self.norm_first]
+        kind = KINDS[[end for end in ends if end in KINDS][-1]]
+        axes = kind["axes"].replace("side", side).split()
+        pre, _, post = kind["line"].partition(" | ")
+        line = line_of(kind["where"], pre if self.norm_first else post or pre)
         sides = (side, keys) if keys else (side,)
-        self.nodes.append(Node(name=name, sides=sides, of=of, **fields))
+        own = {"axes": tuple(axes), "line": line} | others
+        self.nodes.append(Node(name=name, sides=sides, of=of, **kind | own))
         return name
 
     def embed(self, sentence: str, side: str) -> str:

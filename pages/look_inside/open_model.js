@@ -85,8 +85,8 @@ function show(root, data, kit, otherModel, changeModel) {
 
   const word = (id) => wordOf(tokenizer.pieces([id])[0]);
   const wordsOf = (side) => (side === "source" ? run.src : run.tgt).map(word);
-  const weights = () => (unpacked ??= new Weights(data.packed));
-  const spoken = make("output", { class: "o-spoken" });
+  const weights = () => (unpacked ??= unpackModules(data.packed));
+  const spoken = make("output", { class: "c-unseen o-spoken" });
   const status = make("p", { class: "o-status", role: "status" });
 
   /* -- The two sentences -- */
@@ -490,7 +490,7 @@ function show(root, data, kit, otherModel, changeModel) {
     examples.selectedIndex = 0;
   } }, ["Examples", ...data.sentences].map((text) => make("option", {}, text)));
   const unlearned = make("p", { class: "o-caption o-new", role: "status" });
-  const exploring = make("div", { class: "o-explore" },
+  const exploring = make("div", {},
     make("div", { class: "o-own c-inputs" }, typed,
       button("Translate", () => send(input.value)),
       examples, button(otherModel, () => changeModel((text) => { status.textContent = text; },
@@ -531,7 +531,7 @@ function show(root, data, kit, otherModel, changeModel) {
     make("span", { class: "o-name" }, "Shown:"), sides);
   sides.classList.add("o-sides");
   two.hidden = true;
-  const asking = make("div", { class: "o-what-if" }, changes.element);
+  const asking = make("div", {}, changes.element);
 
   function drawTwo() {
     const texts = [base, changed ?? base].map(({ written }) => written.map(word));

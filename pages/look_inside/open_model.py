@@ -20,7 +20,7 @@ from transformer_lib.javascript.weights import from_script, pack, to_script
 from transformer_lib.model import TransformerConfig
 from transformer_lib.translation import Translator
 
-LIBRARY = ("tokenizer.js", "decoding.js")
+LIBRARY = ("tokenizer.js", "decoding.js", "weights.js")
 ENGINE = ("engine.js", "worker.js")
 SCRIPTS = (
     "run.js",

@@ -4,37 +4,12 @@
 const PRODUCTS = 5; /* of a sum are shown */
 const ACTIVATION_WORDS = { relu: "ReLU", gelu_tanh: "GELU", silu: "SiLU" };
 
-/* Weights that pack() packed, each matrix unpacked when a sum needs it. */
-class Weights {
-  constructor({ shapes, floats, integers }) {
-    const bytes = (text) => Uint8Array.from(atob(text), (byte) => byte.charCodeAt(0));
-    this.numbers = new Float32Array(bytes(floats).buffer);
-    this.integers = atob(integers);
-    this.places = {};
-    let rows = 0, cells = 0;
-    for (const [name, [own, columns = 0]] of Object.entries(shapes)) {
-      this.places[name] = { rows, own, columns, cells };
-      rows += own;
-      cells += own * columns;
-    }
-  }
-
-  /* One number of a matrix, or of a vector. */
-  at(name, row, column = 0) {
-    const { rows, columns, cells } = this.places[name];
-    const scale = this.numbers[rows + row];
-    const byte = this.integers.charCodeAt(cells + row * columns + column);
-    return columns ? scale * (byte > 127 ? byte - 256 : byte) : scale;
-  }
-
-  /* The full name of a weight of a module; a shared table comes once. */
-  nameOf(module, kind) {
-    const tables = ["output", "tgt_embedding", "src_embedding"];
-    const from = tables.indexOf(module);
-    const names = from < 0 ? [`${module}.${kind}`] : tables.slice(from).map((table) =>
-      `${table}${table === "output" ? "" : ".table"}.${kind}`);
-    return names.find((name) => name in this.places);
-  }
+/* The weights of modules, by their names; a shared table comes once. */
+function unpackModules(packed) {
+  const weights = unpackWeights(packed);
+  weights.tgt_embedding ??= weights.src_embedding;
+  weights.output = { ...weights.tgt_embedding.table, ...weights.output };
+  return weights;
 }
 
 function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf, keysOf }) {
@@ -42,8 +17,8 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf, keysO
   const at = (tensor, ...place) => tensor.data[place.reduce((sum, i, axis) =>
     sum * tensor.shape[tensor.shape.length - place.length + axis] + i, 0)];
   const d_k = config.d_model / config.num_heads;
-  const named = (kind) => weights().nameOf(node.weights, kind);
-  const own = (kind, row, column) => weights().at(named(kind), row, column);
+  const { weight, bias, table } = node.weights.split(".")
+    .reduce((part, key) => part[key], weights()) ?? {};
   const features = (count, term) => Array.from({ length: count }, (_, i) =>
     [`feature ${i}`, ...term(i)]);
   const shares = (row) => {
@@ -59,14 +34,14 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf, keysO
     const width = x.shape.at(-1);
     return { words: `The ${width} numbers of ${wordsOf(0)[r]}, times the weights of this `
       + `${node.axes.at(-1) === "word" ? "word" : "feature"}.`,
-    terms: features(width, (i) => [at(x, r, i), own("weight", column, i)]),
-    parts: named("bias") ? [["bias", own("bias", column)]] : [] };
+    terms: features(width, (i) => [at(x, r, i), weight[column * width + i]]),
+    parts: bias ? [["bias", bias[column]]] : [] };
   };
 
   const rules = {
     given: () => ({ words: "The tokenizer gives each token its number.", steps: [] }),
     lookup: () => ({ words: `Row ${x.data[r]} of the table, times the root of ${config.d_model}.`,
-      terms: [[`number ${c} of the row`, own("weight", x.data[r], c),
+      terms: [[`number ${c} of the row`, table.weight[x.data[r] * config.d_model + c],
         Math.sqrt(config.d_model)]], parts: [] }),
     positions: () => {
       const angle = r / 10000 ** ((c - (c % 2)) / config.d_model);
@@ -83,14 +58,13 @@ function sumOf(node, [h, r, c], { read, weights, config, wordsOf, labelOf, keysO
       const row = Array.from({ length: width }, (_, i) => at(x, r, i));
       const mean = row.reduce((sum, value) => sum + value, 0) / width;
       const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / width;
-      const [weight, bias] = [own("weight", c), own("bias", c)];
       const unit = (row[c] - mean) / Math.sqrt(variance + config.norm_eps);
       return { words: `The vector of ${wordsOf(0)[r]} gets mean 0 and variance 1; then each `
         + "feature has a weight and a bias.",
       steps: [["the number", row[c]], [`minus the mean, ${exact(mean)}`, row[c] - mean],
         [`divided by the deviation, ${exact(Math.sqrt(variance + config.norm_eps))}`, unit],
-        [`times its weight, ${exact(weight)}`, unit * weight],
-        [`plus its bias, ${exact(bias)}`, unit * weight + bias]] };
+        [`times its weight, ${exact(weight[c])}`, unit * weight[c]],
+        [`plus its bias, ${exact(bias[c])}`, unit * weight[c] + bias[c]]] };
     },
     linear: () => linear(c),
     heads: () => linear(h * d_k + c),

@@ -1,15 +1,14 @@
 /* What computes, beside the page. The first message also holds the `graph` and the `packed`
-   model. { run, text, changes } asks for a translation; the page numbers its runs. The answers are
-   { run, step, id, probability } for each word, EOS included, and then { run, values, written },
-   the tensor of every node by its name and the ids of the words; or { run, refused }, the number
-   of tokens, if the sentence is empty or has more than MOST. { cancel } wants nothing more of
-   that run and of earlier ones. */
+   model. { run, text, changes } asks for a translation and cancels earlier ones; the page numbers
+   its runs. The answers are { run, step, id } for each word, EOS included, and then
+   { run, values, written }, the tensor of every node by its name and the ids of the words; or
+   { run, refused }, the number of tokens, if the sentence is empty or has more than MOST. */
 const MOST = 60; /* tokens of a sentence: more fit no screen */
 
-let translator, open_, cancelled = 0;
+let translator, open_, newest = 0;
 let plain = {}; /* the last sentence, and its pass without changes */
 
-/* Let a message come in, which may cancel. */
+/* Let a message come in, which may be a newer question. */
 const { port1, port2 } = new MessageChannel(), waiting = [];
 port1.onmessage = () => waiting.shift()();
 const pause = () => new Promise((resume) => {
@@ -22,7 +21,7 @@ async function write(pass, run, told = () => {}) {
   for (const word of pass.write()) {
     told(word);
     await pause();
-    if (run <= cancelled) return false;
+    if (run < newest) return false;
   }
   return true;
 }
@@ -46,11 +45,12 @@ async function translate(run, text, changes) {
     Object.values(values).map(({ data }) => data.buffer));
 }
 
-self.onmessage = ({ data: { graph, packed, run, text, changes = [], cancel = 0 } }) => {
+self.onmessage = ({ data: { graph, packed, run, text, changes = [] } }) => {
   if (packed) {
     translator = new Translator(packed);
     open_ = new OpenModel(graph, translator);
   }
-  cancelled = Math.max(cancelled, cancel);
-  if (run) translate(run, text, changes).catch((error) => setTimeout(() => { throw error; }));
+  if (!run) return;
+  newest = run;
+  translate(run, text, changes).catch((error) => setTimeout(() => { throw error; }));
 };

@@ -1,12 +1,10 @@
 """Several processes on one computer, to try out how they exchange tensors."""
 
 import contextlib
-import inspect
 import io
 import os
 import pickle
 import tempfile
-import textwrap
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,17 +13,11 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
 
+import cloudpickle
 import torch
 from torch import distributed as dist
 
 from transformer_lib.checks import require_positive
-
-PREAMBLE = """
-import torch
-from torch import distributed as dist
-from torch import nn
-from torch.nn import functional as F
-"""
 
 
 class Workers:
@@ -33,10 +25,7 @@ class Workers:
 
     ``with Workers(2) as both: both(function)`` runs a function in each of the two.
 
-    A function that was written in a notebook cannot be sent to another process, but its
-    source can. So all that it may use is its arguments, what it imports itself, the
-    names of ``PREAMBLE``, and the functions that were shared. A variable of the
-    notebook is not there.
+    A function of a notebook is sent with copies of all that it uses.
 
     Args:
         size: How many.
@@ -83,13 +72,22 @@ class Workers:
                 has died, or all were ended before.
             TimeoutError: If one of them gives no answer in time. All are ended.
         """
-        seconds = self.timeout if timeout is None else timeout
-        return self._run(function, function.__name__, arguments, seconds)
-
-    def share(self, *functions: Callable) -> None:
-        """Let what is run later use these functions, or classes, by their names."""
-        for function in functions:
-            self._run(function, None, (), self.timeout)
+        if not self._pipes:
+            raise RuntimeError("the workers have ended: make new ones")
+        task = cloudpickle.dumps((function, arguments))
+        for pipe in self._pipes:
+            with contextlib.suppress(BrokenPipeError):  # a dead one shows below
+                pipe.send_bytes(task)
+        results, errors = [], []
+        answers = self._gather(self.timeout if timeout is None else timeout)
+        for rank, (printed, result, error) in enumerate(answers):
+            for line in printed.splitlines():
+                print(f"rank {rank}: {line}")
+            results.append(result)
+            errors += [f"rank {rank}: {error}"] if error else []
+        if errors:
+            raise RuntimeError("\n".join(errors))
+        return results
 
     def close(self) -> None:
         """End the processes."""
@@ -108,25 +106,6 @@ class Workers:
     def __exit__(self, *error: object) -> None:
         """End the processes."""
         self.close()
-
-    def _run(
-        self, function: Callable, name: str | None, arguments: tuple, seconds: float
-    ) -> list[Any]:
-        if not self._pipes:
-            raise RuntimeError("the workers have ended: make new ones")
-        source = textwrap.dedent(inspect.getsource(function))
-        for pipe in self._pipes:
-            with contextlib.suppress(BrokenPipeError):  # a dead one shows below
-                pipe.send_bytes(pickle.dumps((source, name, arguments)))
-        results, errors = [], []
-        for rank, (printed, result, error) in enumerate(self._gather(seconds)):
-            for line in printed.splitlines():
-                print(f"rank {rank}: {line}")
-            results.append(result)
-            errors += [f"rank {rank}: {error}"] if error else []
-        if errors:
-            raise RuntimeError("\n".join(errors))
-        return results
 
     def _gather(self, seconds: float) -> list[tuple[str, Any, str]]:
         """Wait for an answer of each, all in the same time."""
@@ -158,19 +137,17 @@ def _serve(pipe: Connection, rank: int, size: int, folder: str, seconds: float) 
     meeting = Path(folder, "meeting").as_uri()
     group = {"init_method": meeting, "rank": rank, "world_size": size}
     dist.init_process_group("gloo", **group, timeout=timedelta(seconds=seconds))
-    names = {"__name__": "worker"}
-    exec(PREAMBLE, names)
     pipe.send_bytes(pickle.dumps(("", None, "")))
     while True:
         try:
-            source, name, arguments = pickle.loads(pipe.recv_bytes())
+            task = pipe.recv_bytes()
         except (EOFError, ConnectionError):
             os._exit(0)  # without a last word to the others, who may be gone
         printed, result, error = io.StringIO(), None, ""
         with contextlib.redirect_stdout(printed):
             try:
-                exec(source, names)
-                result = names[name](rank, *arguments) if name else None
+                function, arguments = pickle.loads(task)
+                result = function(rank, *arguments)
             except Exception as raised:
                 error = f"{type(raised).__name__}: {raised}"
         pipe.send_bytes(pickle.dumps((printed.getvalue(), result, error)))
