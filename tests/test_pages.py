@@ -36,6 +36,7 @@ CORE = [
     "model.decoder",
     "model.config",
     "model.transformer",
+    "model.parts",
     "training.loss",
     "training.schedule",
     "training.step",

@@ -29,6 +29,7 @@ from transformer_lib.model.masks import (
     to_four_axes,
     to_key_padding_mask,
 )
+from transformer_lib.model.parts import TransformerParts, initialise
 from transformer_lib.model.positions import (
     LAYOUTS,
     LONGEST_TIMESCALE,
@@ -37,7 +38,7 @@ from transformer_lib.model.positions import (
 )
 from transformer_lib.model.recording import record_attention
 from transformer_lib.model.residual import Residual
-from transformer_lib.model.transformer import Transformer, TransformerParts
+from transformer_lib.model.transformer import Transformer
 
 __all__ = [
     "ACTIVATIONS",
@@ -67,6 +68,7 @@ __all__ = [
     "from_ones",
     "fused_attention",
     "inference",
+    "initialise",
     "padding_mask",
     "record_attention",
     "scaled_dot_product_attention",

@@ -15,6 +15,7 @@ from transformer_lib.model import (
     EncoderLayer,
     SelfAttentionCache,
     inference,
+    initialise,
 )
 from transformer_lib.variants.modern.transformer import ModernConfig, ModernParts
 
@@ -106,7 +107,7 @@ class DecoderAlone(ModernParts):
             config.d_model, config.tgt_vocab_size, bias=config.output_bias
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.initialise()
+        initialise(self, config.d_model)
         if config.tie_output:
             self.output.weight = self.tgt_embedding.table.weight
 

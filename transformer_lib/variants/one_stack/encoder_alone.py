@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from transformer_lib.model import padding_mask
+from transformer_lib.model import initialise, padding_mask
 from transformer_lib.variants.modern.transformer import ModernConfig, ModernParts
 
 
@@ -33,7 +33,7 @@ class EncoderAlone(ModernParts):
             config.d_model, config.src_vocab_size, bias=config.output_bias
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.initialise()
+        initialise(self, config.d_model)
         if config.tie_output:
             self.output.weight = self.src_embedding.table.weight
 
