@@ -75,8 +75,7 @@ CORE = [
     "variants.modern.no_positions",
     "variants.modern.transformer",
 ]
-# What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
-# the lines of another listing (GroupedAttention.forward: the rotary one's, unturned).
+# What a chapter uses without a listing: a line or two, numbers, refusals, or plumbing.
 PLAIN = {
     "transformer_lib.variants.attention.window": ("WindowAttention.__post_init__",),
     "transformer_lib.variants.attention.blocks": ("BlockAttention.__post_init__",),
@@ -142,7 +141,6 @@ PLAIN = {
         "AlibiAttention.compute",
         "AlibiAttention.weigh",
     ),
-    "transformer_lib.variants.modern.grouped": ("GroupedAttention.forward",),
     "transformer_lib.variants.modern.no_positions": (
         "NoPositions.__init__",
         "NoPositions.forward",

@@ -196,13 +196,25 @@ class MultiHeadAttention(nn.Module):
                 in ``cache``.
         """
         q = self._split_heads(self.w_q(query))  # (B, H, T, d_k)
-        if cache is None:
-            k, v = self._project(key, value)  # (B, H, S, d_k), (B, H, S, d_k)
-        else:
-            k, v = cache.update(self._project, key, value)
+        k, v = self._keys_values(key, value, cache)  # (B, H, S, d_k), (B, H, S, d_k)
         dropout = self.dropout if self.training else 0.0
         heads = self.attend(q, k, v, mask, dropout)  # (B, H, T, d_k)
         return self.w_o(self._merge_heads(heads))  # (B, T, d_model)
+
+    def _keys_values(
+        self,
+        key: Tensor,
+        value: Tensor,
+        cache: SelfAttentionCache | CrossAttentionCache | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Project what no cache holds yet, and return all that the queries may read."""
+        if cache is None:
+            return self._project(key, value)
+        if isinstance(cache, SelfAttentionCache):
+            return cache.append(*self._project(key, value))
+        if not cache.holds(key):
+            cache.fill(key, *self._project(key, value))
+        return cache.k, cache.v
 
     def _project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Make the keys and values of every head, shape (B, H, S, d_k) each."""
