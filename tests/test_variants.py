@@ -13,7 +13,6 @@ from torch.testing import assert_close
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.faster import FastDecoder
 from transformer_lib.model import (
-    CausalMask,
     MultiHeadAttention,
     Transformer,
     TransformerConfig,
@@ -23,6 +22,7 @@ from transformer_lib.model import (
     record_attention,
 )
 from transformer_lib.variants import (
+    CausalMask,
     DecoderAlone,
     FullAttention,
     LinearAttention,
@@ -82,11 +82,6 @@ def heads():
 
 
 # -- Masks -----------------------------------------------------------------------------
-
-
-def test_the_mask_in_words_makes_the_tensor_of_the_model(model, tokens):
-    words = CausalMask(padding_mask(tokens[1], PAD))
-    assert words.dense().equal(model.target_mask(tokens[1]))
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -18,17 +18,7 @@ from transformer_lib.model.embedding import TokenEmbedding
 from transformer_lib.model.encoder import Encoder, EncoderLayer
 from transformer_lib.model.feed_forward import ACTIVATIONS, FeedForward
 from transformer_lib.model.inference import inference
-from transformer_lib.model.masks import (
-    CausalMask,
-    causal_mask,
-    from_additive,
-    from_key_padding_mask,
-    from_ones,
-    padding_mask,
-    to_additive,
-    to_four_axes,
-    to_key_padding_mask,
-)
+from transformer_lib.model.masks import causal_mask, padding_mask
 from transformer_lib.model.parts import TransformerParts, initialise
 from transformer_lib.model.positions import (
     LAYOUTS,
@@ -44,7 +34,6 @@ __all__ = [
     "ACTIVATIONS",
     "LAYOUTS",
     "LONGEST_TIMESCALE",
-    "CausalMask",
     "CrossAttentionCache",
     "Decoder",
     "DecoderCache",
@@ -63,9 +52,6 @@ __all__ = [
     "TransformerParts",
     "causal_mask",
     "check_attention",
-    "from_additive",
-    "from_key_padding_mask",
-    "from_ones",
     "fused_attention",
     "inference",
     "initialise",
@@ -73,7 +59,4 @@ __all__ = [
     "record_attention",
     "scaled_dot_product_attention",
     "sinusoidal_table",
-    "to_additive",
-    "to_four_axes",
-    "to_key_padding_mask",
 ]

@@ -13,7 +13,7 @@ from transformer_lib.variants.attention.lsh import LSHAttention
 from transformer_lib.variants.attention.nystrom import NystromAttention
 from transformer_lib.variants.attention.performer import PerformerAttention
 from transformer_lib.variants.attention.use import use_attention
-from transformer_lib.variants.attention.variant import Variant
+from transformer_lib.variants.attention.variant import CausalMask, Variant
 from transformer_lib.variants.attention.window import WindowAttention, window_mask
 from transformer_lib.variants.beyond_text.classifier import Classifier, mean_over_tokens
 from transformer_lib.variants.beyond_text.graphs import GraphAttention, edge_mask
@@ -52,6 +52,7 @@ __all__ = [
     "AlibiAttention",
     "BlockAttention",
     "CausalLayer",
+    "CausalMask",
     "CausalStack",
     "Classifier",
     "DecoderAlone",

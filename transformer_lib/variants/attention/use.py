@@ -6,14 +6,13 @@ from functools import partial
 from torch import Tensor, nn
 
 from transformer_lib.model import (
-    CausalMask,
     MultiHeadAttention,
     fused_attention,
     padding_mask,
 )
 from transformer_lib.swapped import Swapped, described
 from transformer_lib.variants.attention.full import FullAttention
-from transformer_lib.variants.attention.variant import Variant
+from transformer_lib.variants.attention.variant import CausalMask, Variant
 
 Choice = Variant | Sequence[Variant | None] | None
 
