@@ -8,11 +8,11 @@ A variant of attention is an object that knows its choices, such as
 from transformer_lib.variants.attention.alibi import AlibiAttention
 from transformer_lib.variants.attention.blocks import BlockAttention
 from transformer_lib.variants.attention.full import FullAttention
+from transformer_lib.variants.attention.install import use_attention
 from transformer_lib.variants.attention.linear import LinearAttention
 from transformer_lib.variants.attention.lsh import LSHAttention
 from transformer_lib.variants.attention.nystrom import NystromAttention
 from transformer_lib.variants.attention.performer import PerformerAttention
-from transformer_lib.variants.attention.use import use_attention
 from transformer_lib.variants.attention.variant import CausalMask, Variant
 from transformer_lib.variants.attention.window import WindowAttention, window_mask
 from transformer_lib.variants.beyond_text.classifier import Classifier, mean_over_tokens
