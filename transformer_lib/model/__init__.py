@@ -2,7 +2,6 @@
 
 from transformer_lib.model.attention import (
     MultiHeadAttention,
-    check_attention,
     fused_attention,
     scaled_dot_product_attention,
 )
@@ -51,7 +50,6 @@ __all__ = [
     "TransformerConfig",
     "TransformerParts",
     "causal_mask",
-    "check_attention",
     "fused_attention",
     "inference",
     "initialise",

@@ -70,8 +70,7 @@ class PositionalEncoding(nn.Module):
             ``sinusoidal_table``), or ``"learned"``: parameters like any other.
 
     Raises:
-        ValueError: If a size is not positive, ``layout`` is unknown, or ``d_model`` is
-            odd in the interleaved layout.
+        ValueError: As ``sinusoidal_table``; also if a size is 0.
 
     Source: Vaswani et al. (2017), section 3.5; learned: Gehring et al. (2017).
     """

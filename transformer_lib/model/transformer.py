@@ -18,8 +18,7 @@ class Transformer(TransformerParts):
         config: Its sizes and choices.
 
     Raises:
-        TypeError: As ``TransformerParts``.
-        ValueError: As the parts do.
+        TypeError, ValueError: As ``TransformerParts`` and the parts.
 
     Source: Vaswani et al. (2017), section 3.
     """
@@ -53,9 +52,8 @@ class Transformer(TransformerParts):
             Logits, shape (B, T, tgt_vocab_size). Those at t have seen tgt[:, : t + 1].
 
         Raises:
-            TypeError: If token ids are not integers.
-            ValueError: If a sequence is empty or longer than ``max_len``, or the two
-                batches differ in size.
+            TypeError, ValueError: As ``require_tokens``; also if a sequence is longer
+                than ``max_len``.
             IndexError: If a token id is outside the vocabulary.
         """
         require_tokens(src=src, tgt=tgt)

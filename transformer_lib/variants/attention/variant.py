@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from transformer_lib.checks import require_boolean, require_probability
-from transformer_lib.model import (
+from transformer_lib.checks import (
     check_attention,
-    scaled_dot_product_attention,
+    require_boolean,
+    require_probability,
 )
+from transformer_lib.model import scaled_dot_product_attention
 
 Mask = Tensor | None  # boolean; True = may attend
 

@@ -131,9 +131,7 @@ class DecoderAlone(ModernParts):
             Logits, shape (B, T, tgt_vocab_size). Those at t have seen tgt[:, : t + 1].
 
         Raises:
-            TypeError: If token ids are not integers.
-            ValueError: If a sequence is empty or longer than ``max_len``.
-            IndexError: If a token id is outside the vocabulary.
+            TypeError, ValueError, IndexError: As ``Transformer.forward``.
         """
         return self.decode(tgt)  # (B, T, tgt_vocab_size)
 

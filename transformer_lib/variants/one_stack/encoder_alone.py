@@ -47,9 +47,7 @@ class EncoderAlone(ModernParts):
             Logits, shape (B, S, src_vocab_size). Those at padding mean nothing.
 
         Raises:
-            TypeError: If token ids are not integers.
-            ValueError: If a sequence is empty or longer than ``max_len``.
-            IndexError: If a token id is outside the vocabulary.
+            TypeError, ValueError, IndexError: As ``Transformer.forward``.
         """
         return self.output(self.encode(src))  # (B, S, src_vocab_size)
 
