@@ -15,13 +15,13 @@ from transformer_lib.variants.attention.nystrom import NystromAttention
 from transformer_lib.variants.attention.performer import PerformerAttention
 from transformer_lib.variants.attention.variant import CausalMask, Variant
 from transformer_lib.variants.attention.window import WindowAttention, window_mask
-from transformer_lib.variants.beyond_text.classifier import Classifier, mean_over_tokens
-from transformer_lib.variants.beyond_text.graphs import GraphAttention, edge_mask
-from transformer_lib.variants.beyond_text.patches import (
+from transformer_lib.variants.families import build_from, build_model, plainest
+from transformer_lib.variants.modalities.classifier import Classifier, mean_over_tokens
+from transformer_lib.variants.modalities.graphs import GraphAttention, edge_mask
+from transformer_lib.variants.modalities.patches import (
     PatchEmbedding,
     cut_into_patches,
 )
-from transformer_lib.variants.families import build_from, build_model, plainest
 from transformer_lib.variants.modern.gated import GatedFeedForward
 from transformer_lib.variants.modern.grouped import GroupedAttention
 from transformer_lib.variants.modern.no_positions import NoPositions
