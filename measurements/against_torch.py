@@ -35,7 +35,7 @@ from transformer_lib.model import (
     fused_attention,
     record_attention,
 )
-from transformer_lib.swapped import Swapped
+from transformer_lib.patching import patched
 
 BATCH, LENGTH, VOCABULARY, PAD, BOS = 32, 24, 1000, 0, 1
 SIZES = (  # a translator for small data, one in between, and the paper's base model
@@ -111,7 +111,7 @@ def checkpointed_step(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[]
     torchs = [module for module in model.modules() if isinstance(module, kinds)]
 
     def checkpointed() -> None:
-        theirs = Swapped(
+        theirs = patched(
             (layer, "forward", partial(checkpoint, layer.forward, use_reentrant=False))
             for layer in torchs
         )

@@ -13,15 +13,9 @@ from torch.testing import assert_close
 from transformer_lib.model import (
     MultiHeadAttention,
     causal_mask,
-    from_additive,
-    from_key_padding_mask,
-    from_ones,
     fused_attention,
     padding_mask,
     scaled_dot_product_attention,
-    to_additive,
-    to_four_axes,
-    to_key_padding_mask,
 )
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
@@ -162,27 +156,6 @@ def test_queries_keys_and_values_fit_or_are_refused_by_name(shapes):
         else:
             with pytest.raises(ValueError, match=r"(query|key).* and (key|value) must"):
                 attend(*inputs)
-
-
-@examples(20, 2_000)
-@given(st.data())
-def test_masks_of_other_codebases_go_over_and_back(data):
-    shape = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=4), "shape")
-    generator = torch.Generator().manual_seed(data.draw(SEEDS))
-    mask = torch.rand(shape, generator=generator) < 0.5
-    dtype = data.draw(st.sampled_from(DTYPES), "dtype")
-    additive = to_additive(mask, dtype)
-    assert additive.dtype == dtype
-    assert from_additive(additive).equal(mask)
-    hidden = data.draw(st.floats(max_value=-1e4, allow_infinity=True), "hidden")
-    assert from_additive(torch.where(mask, 0.0, hidden)).equal(mask)
-    assert from_ones(mask.to(dtype)).equal(mask)
-    if len(shape) == 2:
-        assert to_key_padding_mask(from_key_padding_mask(mask)).equal(mask)
-    if len(shape) > 1:
-        four = to_four_axes(mask)
-        assert four.dim() == 4
-        assert four.flatten().equal(mask.flatten())
 
 
 @examples(20, 2_000)

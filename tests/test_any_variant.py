@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from strategies import DTYPES, examples, generators, masks, sizes
 from torch.testing import assert_close
 
-from transformer_lib.model import CausalMask
 from transformer_lib.variants import (
     AlibiAttention,
     BlockAttention,
+    CausalMask,
     FullAttention,
     LinearAttention,
     LSHAttention,

@@ -111,13 +111,12 @@ def test_the_positions_are_kept_in_their_order(attention, x):
 
 
 def test_keys_are_made_of_the_key_and_values_of_the_value(attention, x, memory):
-    project = attention._project
     for cache, given in (
         (SelfAttentionCache(), x[:, :1]),
         (CrossAttentionCache(), memory),
     ):
-        kept = cache.update(project, given, -given)
-        assert_close(kept, project(given, -given))
+        kept = attention._keys_values(given, -given, cache)
+        assert_close(kept, attention._project(given, -given))
 
 
 @pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])

@@ -3,8 +3,9 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.model import CausalMask, causal_mask
+from transformer_lib.model import causal_mask
 from transformer_lib.variants import (
+    CausalMask,
     LinearAttention,
     NystromAttention,
     PerformerAttention,

@@ -23,7 +23,7 @@ from transformer_lib.model import (
     inference,
     scaled_dot_product_attention,
 )
-from transformer_lib.swapped import Swapped
+from transformer_lib.patching import patched
 from transformer_lib.translation import Translator
 
 GRAMMAR, CAPTIONS = ROOT / "models/grammar-en-de", ROOT / "models/multi30k-en-de"
@@ -181,7 +181,7 @@ class Library:
 
         stack, i, name = node.split(".")
         layer = self.model.get_submodule(f"{stack}.layers.{i}.{name}")
-        return Swapped([(layer, "attend", attend)])
+        return patched([(layer, "attend", attend)])
 
     def look(self, kind, layer, step, source):
         def attend(query, key, value, mask, dropout):
@@ -191,7 +191,7 @@ class Library:
             return scaled_dot_product_attention(query, key, value, mask, dropout)[0]
 
         cross = self.model.decoder.layers[layer].cross_attention
-        return Swapped([(cross, "attend", attend)])
+        return patched([(cross, "attend", attend)])
 
     @contextmanager
     def positions(self, kind, side):
@@ -202,7 +202,7 @@ class Library:
 
     def mask(self, kind):
         inverted = lambda tgt: causal_mask(tgt.size(1)).mT  # noqa: E731
-        return Swapped([(self.model, "target_mask", inverted)])
+        return patched([(self.model, "target_mask", inverted)])
 
 
 def assert_same_in_the_library(page, translator, text, *changes):

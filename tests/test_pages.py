@@ -36,6 +36,7 @@ CORE = [
     "model.decoder",
     "model.config",
     "model.transformer",
+    "model.parts",
     "training.loss",
     "training.schedule",
     "training.step",
@@ -63,9 +64,9 @@ CORE = [
     "variants.one_stack.encoder_alone",
     "variants.one_stack.decoder_alone",
     "variants.one_stack.masked_tokens",
-    "variants.beyond_text.patches",
-    "variants.beyond_text.classifier",
-    "variants.beyond_text.graphs",
+    "variants.modalities.patches",
+    "variants.modalities.classifier",
+    "variants.modalities.graphs",
     "variants.modern.norm",
     "variants.modern.gated",
     "variants.modern.rotary",
@@ -74,8 +75,7 @@ CORE = [
     "variants.modern.no_positions",
     "variants.modern.transformer",
 ]
-# What a chapter uses without a listing: a line or two, numbers, refusals, plumbing, or
-# the lines of another listing (GroupedAttention.forward: the rotary one's, unturned).
+# What a chapter uses without a listing: a line or two, numbers, refusals, or plumbing.
 PLAIN = {
     "transformer_lib.variants.attention.window": ("WindowAttention.__post_init__",),
     "transformer_lib.variants.attention.blocks": ("BlockAttention.__post_init__",),
@@ -141,7 +141,6 @@ PLAIN = {
         "AlibiAttention.compute",
         "AlibiAttention.weigh",
     ),
-    "transformer_lib.variants.modern.grouped": ("GroupedAttention.forward",),
     "transformer_lib.variants.modern.no_positions": (
         "NoPositions.__init__",
         "NoPositions.forward",

@@ -1,7 +1,3 @@
-import pickle
-from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
-
 import pytest
 import torch
 from torch import nn
@@ -87,33 +83,14 @@ def test_everything_is_as_it_was_afterwards_also_after_an_error(model):
 
 
 def test_a_second_recording_is_refused_and_the_first_goes_on(model, tokens):
-    expected = r"once at a time, got a second recording of self_attention"
     layer = model.decoder.layers[1]
-    with record_attention(model) as maps, ThreadPoolExecutor() as pool:
-        with pytest.raises(RuntimeError, match=expected), record_attention(layer):
+    expected = "not be recorded already, got recording at self_attention"
+    with record_attention(model) as maps:
+        with pytest.raises(ValueError, match=expected), record_attention(layer):
             pass
-        second = pool.submit(record_attention(layer).__enter__)
-        with pytest.raises(RuntimeError, match=expected):
-            second.result()
         model(*tokens)
     assert len(maps) == 6
     assert layer.self_attention.attend is fused_attention
-    with record_attention(layer.self_attention):
-        pass
-
-
-@pytest.mark.parametrize(
-    "copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
-)
-def test_a_copy_made_inside_is_not_recorded(model, tokens, copied):
-    with record_attention(model) as maps:
-        other = copied(model)
-        assert_close(other(*tokens), model(*tokens))
-        recorded = dict(maps)
-        other(tokens[0][:, :3], tokens[1])
-        assert all(maps[name] is weights for name, weights in recorded.items())
-    layers = [m for m in other.modules() if isinstance(m, MultiHeadAttention)]
-    assert all(layer.attend is fused_attention for layer in layers)
 
 
 def test_a_single_attention_layer_can_be_recorded():

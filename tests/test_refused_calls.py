@@ -4,13 +4,11 @@ import re
 
 import pytest
 import torch
-from torch import nn
 from torch.utils._pytree import tree_map_only
 
 from transformer_lib.data import Batch
 from transformer_lib.faster import FastDecoder, FullConfig, LossScaler, full_step
 from transformer_lib.model import Transformer, TransformerConfig, padding_mask
-from transformer_lib.swapped import Swapped
 from transformer_lib.training import TrainingConfig, load_weights, train_step
 from transformer_lib.variants import DecoderAlone, ModernConfig
 
@@ -96,16 +94,6 @@ class Scene:
         (ValueError, "table.weight must be finite", lambda s: s.load(torch.nan)),
         (ValueError, "table.weight .* torch.int64", lambda s: s.load(1)),
         (ValueError, "table.weight .* torch.bool", lambda s: s.load(True)),
-        (
-            ValueError,
-            "weight of a Linear must be a plain attribute",
-            lambda s: Swapped([(s.model.output, "weight", nn.Parameter(SRC * 1.0))]),
-        ),
-        (
-            ValueError,
-            "target_mask of a Transformer must be replaced once, got twice",
-            lambda s: Swapped([(s.model, "target_mask", len)] * 2),
-        ),
         (TypeError, "src must be a tensor .* a list", lambda s: s.model([[3]], TOKEN)),
     ],
 )

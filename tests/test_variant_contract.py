@@ -9,7 +9,6 @@ from torch.testing import assert_close
 from watching import largest_tensor
 
 from transformer_lib.model import (
-    CausalMask,
     MultiHeadAttention,
     SelfAttentionCache,
     causal_mask,
@@ -18,6 +17,7 @@ from transformer_lib.model import (
 from transformer_lib.variants import (
     AlibiAttention,
     BlockAttention,
+    CausalMask,
     FullAttention,
     LinearAttention,
     LSHAttention,

@@ -13,7 +13,6 @@ from torch.testing import assert_close
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.faster import FastDecoder
 from transformer_lib.model import (
-    CausalMask,
     MultiHeadAttention,
     Transformer,
     TransformerConfig,
@@ -23,6 +22,7 @@ from transformer_lib.model import (
     record_attention,
 )
 from transformer_lib.variants import (
+    CausalMask,
     DecoderAlone,
     FullAttention,
     LinearAttention,
@@ -82,11 +82,6 @@ def heads():
 
 
 # -- Masks -----------------------------------------------------------------------------
-
-
-def test_the_mask_in_words_makes_the_tensor_of_the_model(model, tokens):
-    words = CausalMask(padding_mask(tokens[1], PAD))
-    assert words.dense().equal(model.target_mask(tokens[1]))
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -196,7 +191,7 @@ def test_one_layer_alone_may_have_a_window(model, tokens):
     assert model.encoder.layers[1].self_attention.attend is ALL
     assert layers[1].self_attention.attend == FullAttention(causal=True)
     found = model(*tokens)
-    placed.restore()
+    placed.close()
     masked = deepcopy(model)
     masked.encoder.layers[1].self_attention.attend = lambda q, k, v, mask, dropout: (
         fused_attention(q, k, v, mask & window_mask(S, S, 3, causal=False))
@@ -222,37 +217,8 @@ def test_one_use_in_another_comes_back_to_the_first(model, tokens):
     with use_attention(model, decoder=[wide, None], encoder=ALL):
         assert not torch.allclose(model(*tokens), expected)
     assert_close(model(*tokens), expected)
-    first.restore()
-    first.restore()  # nothing is left to put back
+    first.close()
     assert "target_mask" not in vars(model)
-
-
-def test_in_another_order_putting_back_is_refused_and_the_model_stays(model, tokens):
-    first = use_attention(model, decoder=BACK)
-    second = use_attention(model, decoder=FullAttention(causal=True))
-    expected = model(*tokens)
-    with pytest.raises(
-        ValueError,
-        match=r"still be WindowAttention\(.* got FullAttention\(causal=True",
-    ):
-        first.restore()
-    assert_close(model(*tokens), expected)
-    second.restore()
-    first.restore()
-    layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
-    assert all(layer.attend is fused_attention for layer in layers)
-    assert "target_mask" not in vars(model)
-
-
-def test_nothing_is_put_back_while_a_recording_would_undo_it(model, tokens):
-    before = model(*tokens)
-    placed = use_attention(model, encoder=ALL)
-    with record_attention(model):
-        model(*tokens)
-        with pytest.raises(ValueError, match=r"was before, got a recording$"):
-            placed.restore()
-    placed.restore()
-    assert_close(model(*tokens), before)
 
 
 def test_no_prediction_depends_on_a_later_token(model, tokens):
@@ -300,8 +266,6 @@ def test_with_and_without_a_cache_the_same_tokens_are_written(placed, tokens, cr
 def test_a_copy_attends_as_the_model_does(placed, tokens, copied):
     other = copied(placed)
     assert_close(other(*tokens), placed(*tokens))
-    with record_attention(placed):
-        assert_close(copied(placed)(*tokens), placed(*tokens))
 
 
 def test_a_recording_shows_its_weights_and_changes_nothing(placed, tokens):
@@ -329,7 +293,7 @@ def test_a_recording_shows_the_weights_of_the_window(model, tokens):
 
 def test_without_an_explicit_form_recording_is_refused_and_nothing_is_changed(model):
     use_attention(model, encoder=[None, Mean(causal=False)])
-    expected = r"to be recorded, got Mean\(causal=False\) at encoder.layers.1.self_"
+    expected = r"already, got Mean\(causal=False\) at encoder.layers.1.self_"
     with pytest.raises(ValueError, match=expected), record_attention(model):
         pass
     assert model.encoder.layers[0].self_attention.attend is fused_attention
@@ -412,7 +376,7 @@ def test_a_layer_that_does_not_call_attend_goes_on_as_before(model, tokens):
 def test_what_attends_otherwise_already_or_is_recorded_is_left_alone(model):
     with (
         record_attention(model),
-        pytest.raises(ValueError, match=r"other attention, got a recording$"),
+        pytest.raises(ValueError, match=r"other attention, got recording$"),
     ):
         use_attention(model, encoder=ALL)
     model.decoder.layers[1].self_attention.attend = lambda *x: x[0]

@@ -147,3 +147,50 @@ def require_tokens(**batches: Tensor) -> None:
             f"{' and '.join(batches)} must have the same number of sentences, "
             f"got {' and '.join(map(str, sizes))}"
         )
+
+
+def check_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> None:
+    """Refuse what the fused kernel would silently get wrong.
+
+    On a CPU it drops keys when there are fewer values, and takes float masks as bias.
+
+    Raises:
+        TypeError: If ``mask`` is not boolean.
+        ValueError: If the axes before the last two differ, the widths of ``query`` and
+            ``key`` differ, the lengths of ``key`` and ``value`` differ, there is no
+            key, or ``mask`` has fewer than two axes or does not broadcast.
+    """
+    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        leading = [tuple(x.shape[:-2]) for x in (query, key, value)]
+        raise ValueError(
+            "query, key and value must have the same axes before the last two, "
+            f"got {leading[0]}, {leading[1]} and {leading[2]}"
+        )
+    if query.size(-1) != key.size(-1):
+        raise ValueError(
+            "query and key must have the same width, "
+            f"got {query.size(-1)} and {key.size(-1)}"
+        )
+    if key.size(-2) != value.size(-2):
+        raise ValueError(
+            "key and value must have the same length, "
+            f"got {key.size(-2)} and {value.size(-2)}"
+        )
+    if key.size(-2) == 0:
+        raise ValueError("key must hold at least one position, got 0")
+    if mask is None:
+        return
+    require_boolean(mask=mask)
+    scores_shape = (*query.shape[:-1], key.size(-2))  # what query @ key^T will have
+    try:
+        mask.expand(scores_shape)
+        fits = mask.dim() >= 2
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"mask must broadcast to the scores, got {tuple(mask.shape)} "
+            f"and {scores_shape}"
+        )

@@ -12,7 +12,7 @@ from pages.laboratory.panel import Panel, Table, choose, slide, tick, write
 from transformer_lib.data import make_batch
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import MultiHeadAttention, Residual, Transformer
-from transformer_lib.swapped import Swapped
+from transformer_lib.patching import patched
 from transformer_lib.training import evaluate
 from transformer_lib.translation import Translator
 
@@ -109,17 +109,17 @@ def altered(
         for module in modules:
             if hasattr(module, "attend"):
                 attend = partial(_scaled_heads, module.attend, factor, heads)
-                changes.enter_context(Swapped([(module, "attend", attend)]))
+                changes.enter_context(patched([(module, "attend", attend)]))
             else:
                 hook = module.register_forward_hook(_scaled(factor, past))
                 changes.enter_context(hook)
         yield
 
 
-def without_causal_mask(model: Transformer) -> Swapped:
+def without_causal_mask(model: Transformer) -> ExitStack:
     """Let the decoder's positions see those after them, inside a ``with`` block."""
     layers = [layer.self_attention for layer in model.decoder.layers]
-    return Swapped(
+    return patched(
         (layer, "attend", partial(_without_mask, layer.attend)) for layer in layers
     )
 

@@ -16,7 +16,7 @@ from transformer_lib.model import (
     fused_attention,
     scaled_dot_product_attention,
 )
-from transformer_lib.swapped import Swapped
+from transformer_lib.patching import patched
 
 # Module -> the nodes that it reads and returns.
 OUTSIDE = {
@@ -56,7 +56,7 @@ def record(model: Transformer, src: Tensor, tgt: Tensor) -> dict[str, Tensor]:
             hook = model.get_submodule(name).register_forward_hook(keep)
             watches.callback(hook.remove)
         watches.enter_context(
-            Swapped(
+            patched(
                 (module, "attend", _Watch(found, _node(name), module.attend))
                 for name, module in model.named_modules()
                 if isinstance(module, MultiHeadAttention)

@@ -101,8 +101,7 @@ class Tokenizer:
             Ids from 3 to vocab_size - 1, without BOS and EOS; none for empty text.
 
         Raises:
-            UnicodeEncodeError: If the text holds a lone surrogate, which is no
-                character.
+            UnicodeEncodeError: As ``clean``.
         """
         return self._bpe.encode(text).ids if self.clean(text) else []
 
@@ -121,8 +120,7 @@ class Tokenizer:
             Ids that decode to the same text as those of ``encode``.
 
         Raises:
-            UnicodeEncodeError: If the text holds a lone surrogate, which is no
-                character.
+            UnicodeEncodeError: As ``clean``.
             ValueError: If ``dropout`` is outside [0, 1).
 
         Source: Provilkov et al. (2020), algorithm 1.
@@ -170,7 +168,7 @@ class Tokenizer:
             stands for a part of a character.
 
         Raises:
-            IndexError: If an id is outside the vocabulary.
+            IndexError: As ``decode``.
         """
         self._require_known(ids)
         return [
@@ -214,9 +212,6 @@ class Tokenizer:
 
         Args:
             path: Replaced if it is there.
-
-        Raises:
-            OSError: If the file cannot be written, as when the disk is full.
         """
         with atomic_write(path) as unfinished:
             unfinished.write_text(self.to_json(), encoding="utf-8")
@@ -233,7 +228,7 @@ class Tokenizer:
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If it holds no tokenizer.
+            ValueError: As ``from_json``.
         """
         try:
             return cls.from_json(Path(path).read_text("utf-8"))

@@ -16,7 +16,6 @@ from transformer_lib.model import (
     Residual,
     Transformer,
     TransformerConfig,
-    to_additive,
 )
 from transformer_lib.variants import (
     CausalLayer,
@@ -166,7 +165,8 @@ class FastCache:
         self.memory, self.hidden = memory, None
         self._share(rows, 1)
         if memory is not None:
-            self.hidden = to_additive(memory_mask, memory.dtype)  # (B, 1, 1, S)
+            hidden = torch.where(memory_mask, 0.0, float("-inf"))  # (B, 1, 1, S)
+            self.hidden = hidden.to(memory.dtype)
             for layer in self.layers:
                 layer.read(memory)
 
@@ -221,8 +221,8 @@ class FastCache:
 
     def _share(self, rows: int, width: int) -> None:
         """Let every row see its own slot of its sentence, at all positions so far."""
-        own = torch.eye(width, dtype=torch.bool, device=self.layers[0].room.device)
-        self.own = to_additive(own, self.layers[0].room.dtype)
+        hidden = self.layers[0].room.new_full((width, width), float("-inf"))
+        self.own = hidden.fill_diagonal_(0.0)
         self.width = width
         self.past = self.own.repeat(rows // width, 1)[:, None].repeat(1, self.length, 1)
 

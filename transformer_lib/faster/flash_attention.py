@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from transformer_lib.checks import require_positive
-from transformer_lib.model import check_attention
+from transformer_lib.checks import check_attention, require_positive
 
 
 def flash_attention(

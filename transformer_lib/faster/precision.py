@@ -1,6 +1,7 @@
 """Precision and memory: shorter numbers where safe, activations computed twice."""
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from functools import partial
 
 import torch
@@ -14,7 +15,7 @@ from transformer_lib.checks import (
     require_positive,
 )
 from transformer_lib.model import DecoderLayer, EncoderLayer
-from transformer_lib.swapped import Swapped
+from transformer_lib.patching import patched
 
 PRECISIONS = {
     "float32": None,
@@ -106,7 +107,7 @@ class LossScaler:
         return finite
 
 
-def checkpoint_layers(model: nn.Module, enabled: bool = True) -> Swapped:
+def checkpoint_layers(model: nn.Module, enabled: bool = True) -> ExitStack:
     """Let layers called meanwhile keep their inputs alone, and compute the rest twice.
 
         with checkpoint_layers(model):
@@ -126,7 +127,7 @@ def checkpoint_layers(model: nn.Module, enabled: bool = True) -> Swapped:
     """
     kinds = (EncoderLayer, DecoderLayer) if enabled else ()
     layers = [module for module in model.modules() if isinstance(module, kinds)]
-    return Swapped(
+    return patched(
         (layer, "forward", partial(checkpoint, layer.forward, use_reentrant=False))
         for layer in layers
     )

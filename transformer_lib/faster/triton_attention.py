@@ -10,9 +10,8 @@ import os
 import torch
 from torch import Tensor
 
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import check_attention, require_positive
 from transformer_lib.faster.flash_attention import require_square
-from transformer_lib.model import check_attention
 
 try:
     import triton

@@ -2,7 +2,6 @@
 
 from transformer_lib.model.attention import (
     MultiHeadAttention,
-    check_attention,
     fused_attention,
     scaled_dot_product_attention,
 )
@@ -18,17 +17,8 @@ from transformer_lib.model.embedding import TokenEmbedding
 from transformer_lib.model.encoder import Encoder, EncoderLayer
 from transformer_lib.model.feed_forward import ACTIVATIONS, FeedForward
 from transformer_lib.model.inference import inference
-from transformer_lib.model.masks import (
-    CausalMask,
-    causal_mask,
-    from_additive,
-    from_key_padding_mask,
-    from_ones,
-    padding_mask,
-    to_additive,
-    to_four_axes,
-    to_key_padding_mask,
-)
+from transformer_lib.model.masks import causal_mask, padding_mask
+from transformer_lib.model.parts import TransformerParts, initialise
 from transformer_lib.model.positions import (
     LAYOUTS,
     LONGEST_TIMESCALE,
@@ -37,13 +27,12 @@ from transformer_lib.model.positions import (
 )
 from transformer_lib.model.recording import record_attention
 from transformer_lib.model.residual import Residual
-from transformer_lib.model.transformer import Transformer, TransformerParts
+from transformer_lib.model.transformer import Transformer
 
 __all__ = [
     "ACTIVATIONS",
     "LAYOUTS",
     "LONGEST_TIMESCALE",
-    "CausalMask",
     "CrossAttentionCache",
     "Decoder",
     "DecoderCache",
@@ -61,17 +50,11 @@ __all__ = [
     "TransformerConfig",
     "TransformerParts",
     "causal_mask",
-    "check_attention",
-    "from_additive",
-    "from_key_padding_mask",
-    "from_ones",
     "fused_attention",
     "inference",
+    "initialise",
     "padding_mask",
     "record_attention",
     "scaled_dot_product_attention",
     "sinusoidal_table",
-    "to_additive",
-    "to_four_axes",
-    "to_key_padding_mask",
 ]

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer_lib.checks import (
-    require_boolean,
+    check_attention,
     require_positive,
     require_probability,
 )
@@ -36,10 +36,7 @@ def scaled_dot_product_attention(
         (..., T, S): each row sums to 1, or to 0 where nothing may be attended to.
 
     Raises:
-        TypeError: If ``mask`` is not boolean.
-        ValueError: If the axes before the last two differ, the widths of ``query`` and
-            ``key`` differ, the lengths of ``key`` and ``value`` differ, there is no
-            key, or ``mask`` has fewer than two axes or does not broadcast.
+        TypeError, ValueError: As ``check_attention``.
 
     Source: Vaswani et al. (2017), section 3.2.1, equation 1.
     """
@@ -72,53 +69,6 @@ def fused_attention(
     """
     check_attention(query, key, value, mask)
     return F.scaled_dot_product_attention(query, key, value, mask, dropout)
-
-
-def check_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
-) -> None:
-    """Refuse what the fused kernel would silently get wrong.
-
-    On a CPU it drops keys when there are fewer values, and takes float masks as bias.
-
-    Raises:
-        TypeError: If ``mask`` is not boolean.
-        ValueError: If the axes before the last two differ, the widths of ``query`` and
-            ``key`` differ, the lengths of ``key`` and ``value`` differ, there is no
-            key, or ``mask`` has fewer than two axes or does not broadcast.
-    """
-    if not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
-        leading = [tuple(x.shape[:-2]) for x in (query, key, value)]
-        raise ValueError(
-            "query, key and value must have the same axes before the last two, "
-            f"got {leading[0]}, {leading[1]} and {leading[2]}"
-        )
-    if query.size(-1) != key.size(-1):
-        raise ValueError(
-            "query and key must have the same width, "
-            f"got {query.size(-1)} and {key.size(-1)}"
-        )
-    if key.size(-2) != value.size(-2):
-        raise ValueError(
-            "key and value must have the same length, "
-            f"got {key.size(-2)} and {value.size(-2)}"
-        )
-    if key.size(-2) == 0:
-        raise ValueError("key must hold at least one position, got 0")
-    if mask is None:
-        return
-    require_boolean(mask=mask)
-    scores_shape = (*query.shape[:-1], key.size(-2))  # what query @ key^T will have
-    try:
-        mask.expand(scores_shape)
-        fits = mask.dim() >= 2
-    except RuntimeError:
-        fits = False
-    if not fits:
-        raise ValueError(
-            f"mask must broadcast to the scores, got {tuple(mask.shape)} "
-            f"and {scores_shape}"
-        )
 
 
 class MultiHeadAttention(nn.Module):
@@ -190,19 +140,29 @@ class MultiHeadAttention(nn.Module):
             Shape (B, T, d_model).
 
         Raises:
-            TypeError: If ``mask`` is not boolean.
-            ValueError: If the batches differ, ``key`` and ``value`` differ in length,
-                there is no key, ``mask`` does not broadcast, or ``key`` does not belong
-                in ``cache``.
+            TypeError, ValueError: As ``check_attention``; also if ``key`` does not
+                belong in ``cache``.
         """
         q = self._split_heads(self.w_q(query))  # (B, H, T, d_k)
-        if cache is None:
-            k, v = self._project(key, value)  # (B, H, S, d_k), (B, H, S, d_k)
-        else:
-            k, v = cache.update(self._project, key, value)
+        k, v = self._keys_values(key, value, cache)  # (B, H, S, d_k), (B, H, S, d_k)
         dropout = self.dropout if self.training else 0.0
         heads = self.attend(q, k, v, mask, dropout)  # (B, H, T, d_k)
         return self.w_o(self._merge_heads(heads))  # (B, T, d_model)
+
+    def _keys_values(
+        self,
+        key: Tensor,
+        value: Tensor,
+        cache: SelfAttentionCache | CrossAttentionCache | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Project what no cache holds yet, and return all that the queries may read."""
+        if cache is None:
+            return self._project(key, value)
+        if isinstance(cache, SelfAttentionCache):
+            return cache.append(*self._project(key, value))
+        if not cache.holds(key):
+            cache.fill(key, *self._project(key, value))
+        return cache.k, cache.v
 
     def _project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Make the keys and values of every head, shape (B, H, S, d_k) each."""

@@ -1,12 +1,10 @@
 """Keys and values kept while decoding, so that no position is projected twice."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
-
-Project = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class KeysAndValues:
@@ -35,33 +33,29 @@ class SelfAttentionCache(KeysAndValues):
         """The number of positions kept."""
         return 0 if self.k is None else self.k.size(2)
 
-    def update(
-        self, project: Project, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add the newest position, and return all of them.
 
         Args:
-            project: Turns ``key`` and ``value`` into heads, shape (B, H, 1, d_k) each.
-            key: The newest position, shape (B, 1, d_model).
-            value: The same position, shape (B, 1, d_model).
+            k: Its keys, shape (B, H, 1, d_k).
+            v: Its values, shape (B, H, 1, d_k).
 
         Returns:
             Keys and values of all positions so far, shape (B, H, length, d_k) each.
 
         Raises:
-            ValueError: If ``key`` has not exactly one position (the memory belongs in a
+            ValueError: If there is not exactly one position (the memory belongs in a
                 ``CrossAttentionCache``), or another number of sentences than before.
         """
-        if key.size(1) != 1:
+        if k.size(2) != 1:
             raise ValueError(
-                f"key must be one new position with a cache, got {key.size(1)}"
+                f"key must be one new position with a cache, got {k.size(2)}"
             )
-        if self.k is not None and len(key) != len(self.k):
+        if self.k is not None and len(k) != len(self.k):
             raise ValueError(
                 "key must have as many sentences as the cache, "
-                f"got {len(key)} and {len(self.k)}"
+                f"got {len(k)} and {len(self.k)}"
             )
-        k, v = project(key, value)
         if self.k is None:
             self.k, self.v = k, v
         else:
@@ -77,35 +71,30 @@ class CrossAttentionCache(KeysAndValues):
         super().__init__()
         self.memory: Tensor | None = None
 
-    def update(
-        self, project: Project, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Project the memory if that has not been done yet, and return it.
+    def holds(self, memory: Tensor) -> bool:
+        """Whether the keys and values of this memory are here already.
 
         Args:
-            project: Turns ``key`` and ``value`` into heads, shape (B, H, S, d_k) each.
-            key: The memory, shape (B, S, d_model). Pass the same tensor with every
-                token, although only the first call reads it.
-            value: The memory again.
-
-        Returns:
-            Keys and values of the memory, shape (B, H, S, d_k) each.
+            memory: Shape (B, S, d_model). Pass the same tensor with every token.
 
         Raises:
-            ValueError: If ``key`` is not the tensor that the cache was filled from: it
-                belongs to another sentence, or to a ``SelfAttentionCache``.
+            ValueError: If the cache was filled from another tensor: this one belongs to
+                another sentence, or in a ``SelfAttentionCache``.
         """
         if self.memory is None:
-            self.memory = key
-            k, v = project(key, value)
-            # Contiguous, because every later token reads them.
-            self.k, self.v = k.contiguous(), v.contiguous()
-        if key is not self.memory:
+            return False
+        if memory is not self.memory:
             raise ValueError(
                 "key must be the memory that the cache was filled from, got another "
-                f"tensor of shape {tuple(key.shape)} and {tuple(self.memory.shape)}"
+                f"tensor of shape {tuple(memory.shape)} and {tuple(self.memory.shape)}"
             )
-        return self.k, self.v
+        return True
+
+    def fill(self, memory: Tensor, k: Tensor, v: Tensor) -> None:
+        """Keep what the memory was projected to, shape (B, H, S, d_k) each."""
+        self.memory = memory
+        # Contiguous, because every later token reads them.
+        self.k, self.v = k.contiguous(), v.contiguous()
 
 
 class DecoderCache:

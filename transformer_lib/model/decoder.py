@@ -112,7 +112,7 @@ class Decoder(nn.Module):
             Shape (B, T, d_model).
 
         Raises:
-            ValueError: If ``cache`` has another number of layers; else as the layers.
+            ValueError: If ``cache`` has another number of layers.
         """
         caches = [None] * len(self.layers) if cache is None else cache.layers
         for layer, kept in zip(self.layers, caches, strict=True):

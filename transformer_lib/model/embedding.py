@@ -45,8 +45,7 @@ class TokenEmbedding(nn.Module):
             Shape (B, S, d_model), zero at padding.
 
         Raises:
-            TypeError: If ``tokens`` are not integers.
-            ValueError: If ``tokens`` is not of shape (B, S), or S is 0.
+            TypeError, ValueError: As ``require_tokens``.
             IndexError: If an id is outside the vocabulary. On a GPU, torch stops with a
                 device-side assertion instead.
         """

@@ -11,7 +11,8 @@ from transformer_lib.checks import (
 )
 
 LONGEST_TIMESCALE = 10_000.0
-LAYOUTS = ("interleaved", "concatenated", "learned")
+SINUSOIDAL = ("interleaved", "concatenated")
+LAYOUTS = (*SINUSOIDAL, "learned")
 
 
 def sinusoidal_table(max_len: int, d_model: int, layout: str = "interleaved") -> Tensor:
@@ -31,23 +32,20 @@ def sinusoidal_table(max_len: int, d_model: int, layout: str = "interleaved") ->
         Shape (max_len, d_model), float32, values in [-1, 1].
 
     Raises:
-        ValueError: If a size is negative, ``layout`` is unknown, or ``d_model`` is odd
-            in the interleaved layout.
+        ValueError: If a size is not positive, ``layout`` is unknown, or ``d_model`` is
+            odd in the interleaved layout.
 
     Source: Vaswani et al. (2017), section 3.5; tensor2tensor, ``get_timing_signal_1d``.
     """
-    require_not_negative(max_len=max_len, d_model=d_model)
+    require_positive(max_len=max_len, d_model=d_model)
+    require_one_of(SINUSOIDAL, layout=layout)
     pairs = torch.arange(d_model // 2, dtype=torch.float64)  # (d_model // 2)
     if layout == "interleaved":
         if d_model % 2 != 0:
             raise ValueError(f"d_model must be even to interleave, got {d_model}")
         exponents = 2 * pairs / d_model
-    elif layout == "concatenated":
-        exponents = pairs / max(len(pairs) - 1, 1)
     else:
-        raise ValueError(
-            f'layout must be "interleaved" or "concatenated", got {layout!r}'
-        )
+        exponents = pairs / max(len(pairs) - 1, 1)
     positions = torch.arange(max_len, dtype=torch.float64)  # (max_len)
     angles = (
         positions[:, None] / LONGEST_TIMESCALE**exponents
@@ -70,17 +68,16 @@ class PositionalEncoding(nn.Module):
             ``sinusoidal_table``), or ``"learned"``: parameters like any other.
 
     Raises:
-        ValueError: If a size is not positive, ``layout`` is unknown, or ``d_model`` is
-            odd in the interleaved layout.
+        ValueError: As ``sinusoidal_table``.
 
     Source: Vaswani et al. (2017), section 3.5; learned: Gehring et al. (2017).
     """
 
     def __init__(self, d_model: int, max_len: int, layout: str = "interleaved") -> None:
         super().__init__()
-        require_positive(d_model=d_model, max_len=max_len)
         require_one_of(LAYOUTS, layout=layout)
         if layout == "learned":
+            require_positive(max_len=max_len, d_model=d_model)
             self.table = nn.Parameter(torch.randn(max_len, d_model) * d_model**-0.5)
         else:
             table = sinusoidal_table(max_len, d_model, layout)

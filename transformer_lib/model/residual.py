@@ -17,7 +17,7 @@ class Residual(nn.Module):
             normalises the sublayer's input and leaves the sum alone.
 
     Raises:
-        ValueError: If ``dropout`` is outside [0, 1).
+        ValueError: If ``dropout`` is out of its range.
 
     Source: post-norm: Vaswani et al. (2017), sections 3.1 and 5.4. Pre-norm: Xiong et
     al. (2020), figure 1.

@@ -5,120 +5,10 @@ from contextlib import nullcontext
 from torch import Tensor, nn
 
 from transformer_lib.checks import require_tokens
-from transformer_lib.model.attention import MultiHeadAttention
 from transformer_lib.model.cache import DecoderCache
 from transformer_lib.model.config import TransformerConfig
-from transformer_lib.model.decoder import Decoder, DecoderLayer
-from transformer_lib.model.embedding import TokenEmbedding
-from transformer_lib.model.encoder import Encoder, EncoderLayer
-from transformer_lib.model.feed_forward import FeedForward
 from transformer_lib.model.masks import causal_mask, padding_mask
-from transformer_lib.model.positions import PositionalEncoding
-from transformer_lib.model.residual import Residual
-
-
-class TransformerParts(nn.Module):
-    """Makes the parts of a model as its config describes them.
-
-    A family of models with other parts overrides the methods that make them.
-
-    Args:
-        config: Sizes and choices.
-
-    Attributes:
-        config_type: The class of configs that it accepts.
-
-    Raises:
-        TypeError: If ``config`` is of another class, some of whose choices would be
-            ignored.
-    """
-
-    config_type = TransformerConfig
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        if type(config) is not self.config_type:
-            wanted, got = self.config_type.__name__, type(config).__name__
-            raise TypeError(f"config must be a {wanted}, got a {got}")
-        self.config = config
-
-    def make_embedding(self, vocab_size: int) -> TokenEmbedding:
-        """Make the table of a language."""
-        return TokenEmbedding(vocab_size, self.config.d_model, self.config.pad_id)
-
-    def make_positions(self) -> PositionalEncoding:
-        """Make the module that adds positions."""
-        config = self.config
-        return PositionalEncoding(config.d_model, config.max_len, config.positions)
-
-    def make_encoder(self) -> Encoder:
-        """Make the left stack."""
-        layers = [self.make_encoder_layer() for _ in range(self.config.num_layers)]
-        return Encoder(layers, self.make_final_norm())
-
-    def make_decoder(self) -> Decoder:
-        """Make the right stack."""
-        layers = [self.make_decoder_layer() for _ in range(self.config.num_layers)]
-        return Decoder(layers, self.make_final_norm())
-
-    def make_encoder_layer(self) -> EncoderLayer:
-        """Make one layer of the encoder."""
-        attention, feed_forward = self.make_attention(), self.make_feed_forward()
-        return EncoderLayer(attention, feed_forward, self.make_residual)
-
-    def make_decoder_layer(self) -> DecoderLayer:
-        """Make one layer of the decoder."""
-        attentions = self.make_attention(), self.make_attention()
-        return DecoderLayer(*attentions, self.make_feed_forward(), self.make_residual)
-
-    def make_attention(self) -> MultiHeadAttention:
-        """Make one attention, for self- or cross-attention."""
-        return MultiHeadAttention(
-            self.config.d_model,
-            self.config.num_heads,
-            bias=self.config.bias,
-            dropout=self.config.attention_dropout,
-        )
-
-    def make_feed_forward(self) -> FeedForward:
-        """Make the feed-forward network of one layer."""
-        return FeedForward(
-            self.config.d_model,
-            self.config.d_ff,
-            dropout=self.config.feed_forward_dropout,
-            activation=self.config.activation,
-        )
-
-    def make_residual(self) -> Residual:
-        """Make the residual connection around one sublayer."""
-        return Residual(
-            self.make_norm(),
-            dropout=self.config.dropout,
-            norm_first=self.config.norm_first,
-        )
-
-    def make_norm(self) -> nn.Module:
-        """Make one norm."""
-        return nn.LayerNorm(self.config.d_model, eps=self.config.norm_eps)
-
-    def make_final_norm(self) -> nn.Module | None:
-        """Make the norm after a pre-norm stack; a post-norm stack needs none."""
-        return self.make_norm() if self.config.norm_first else None
-
-    def initialise(self) -> None:
-        """Draw Xavier-uniform matrices and embeddings; biases become zero.
-
-        Embeddings have a standard deviation of d_model^-0.5. Multiplied by
-        sqrt(d_model), embedded tokens then have a variance of 1, and a tied output
-        gives logits of order 1.
-        """
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+from transformer_lib.model.parts import TransformerParts, initialise
 
 
 class Transformer(TransformerParts):
@@ -128,8 +18,7 @@ class Transformer(TransformerParts):
         config: Its sizes and choices.
 
     Raises:
-        TypeError: As ``TransformerParts``.
-        ValueError: As the parts do.
+        TypeError, ValueError: As ``TransformerParts`` and the parts.
 
     Source: Vaswani et al. (2017), section 3.
     """
@@ -146,7 +35,7 @@ class Transformer(TransformerParts):
             config.d_model, config.tgt_vocab_size, bias=config.output_bias
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.initialise()
+        initialise(self, config.d_model)
         if config.share_embeddings:
             self.src_embedding.table.weight = self.tgt_embedding.table.weight
         if config.tie_output:
@@ -163,9 +52,8 @@ class Transformer(TransformerParts):
             Logits, shape (B, T, tgt_vocab_size). Those at t have seen tgt[:, : t + 1].
 
         Raises:
-            TypeError: If token ids are not integers.
-            ValueError: If a sequence is empty or longer than ``max_len``, or the two
-                batches differ in size.
+            TypeError, ValueError: As ``require_tokens``; also if a sequence is longer
+                than ``max_len``.
             IndexError: If a token id is outside the vocabulary.
         """
         require_tokens(src=src, tgt=tgt)

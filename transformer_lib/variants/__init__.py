@@ -8,20 +8,20 @@ A variant of attention is an object that knows its choices, such as
 from transformer_lib.variants.attention.alibi import AlibiAttention
 from transformer_lib.variants.attention.blocks import BlockAttention
 from transformer_lib.variants.attention.full import FullAttention
+from transformer_lib.variants.attention.install import use_attention
 from transformer_lib.variants.attention.linear import LinearAttention
 from transformer_lib.variants.attention.lsh import LSHAttention
 from transformer_lib.variants.attention.nystrom import NystromAttention
 from transformer_lib.variants.attention.performer import PerformerAttention
-from transformer_lib.variants.attention.use import use_attention
-from transformer_lib.variants.attention.variant import Variant
+from transformer_lib.variants.attention.variant import CausalMask, Variant
 from transformer_lib.variants.attention.window import WindowAttention, window_mask
-from transformer_lib.variants.beyond_text.classifier import Classifier, mean_over_tokens
-from transformer_lib.variants.beyond_text.graphs import GraphAttention, edge_mask
-from transformer_lib.variants.beyond_text.patches import (
+from transformer_lib.variants.families import build_from, build_model, plainest
+from transformer_lib.variants.modalities.classifier import Classifier, mean_over_tokens
+from transformer_lib.variants.modalities.graphs import GraphAttention, edge_mask
+from transformer_lib.variants.modalities.patches import (
     PatchEmbedding,
     cut_into_patches,
 )
-from transformer_lib.variants.families import build_from, build_model, plainest
 from transformer_lib.variants.modern.gated import GatedFeedForward
 from transformer_lib.variants.modern.grouped import GroupedAttention
 from transformer_lib.variants.modern.no_positions import NoPositions
@@ -52,6 +52,7 @@ __all__ = [
     "AlibiAttention",
     "BlockAttention",
     "CausalLayer",
+    "CausalMask",
     "CausalStack",
     "Classifier",
     "DecoderAlone",

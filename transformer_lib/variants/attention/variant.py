@@ -9,14 +9,25 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from transformer_lib.checks import require_boolean, require_probability
-from transformer_lib.model import (
-    CausalMask,
+from transformer_lib.checks import (
     check_attention,
-    scaled_dot_product_attention,
+    require_boolean,
+    require_probability,
 )
+from transformer_lib.model import scaled_dot_product_attention
 
 Mask = Tensor | None  # boolean; True = may attend
+
+
+@dataclass(frozen=True, eq=False)
+class CausalMask:
+    """A decoder's self-attention mask, described instead of stored as (T, T) numbers.
+
+    Args:
+        padding: Of ``padding_mask``, shape (B, 1, 1, T); True = may attend.
+    """
+
+    padding: Tensor
 
 
 @dataclass(frozen=True)

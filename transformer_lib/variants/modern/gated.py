@@ -23,8 +23,7 @@ class GatedFeedForward(nn.Module):
         activation: What becomes of the first of the two; see ``FeedForward``.
 
     Raises:
-        ValueError: If a size is not positive, ``dropout`` is outside [0, 1), or
-            ``activation`` is unknown.
+        ValueError: As ``FeedForward``.
 
     Source: Shazeer (2020), section 2, equation 6.
     """

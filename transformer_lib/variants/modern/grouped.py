@@ -59,29 +59,15 @@ class GroupedAttention(MultiHeadAttention):
         self.w_v = nn.Linear(d_model, key_width, bias=bias)
         self.w_o = nn.Linear(width, d_model, bias=bias)
 
-    def forward(
+    def _keys_values(
         self,
-        query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Tensor | None = None,
-        cache: SelfAttentionCache | CrossAttentionCache | None = None,
-    ) -> Tensor:
-        """Project, give every head its group's keys, attend, and mix the heads.
-
-        Args and Raises are those of ``MultiHeadAttention.forward``.
-
-        Returns:
-            Shape (B, T, d_model).
-        """
-        q = self._split_heads(self.w_q(query))  # (B, H, T, d_k)
-        if cache is None:
-            k, v = self._project(key, value)  # (B, G, S, d_k), (B, G, S, d_k)
-        else:
-            k, v = cache.update(self._project, key, value)
-        dropout = self.dropout if self.training else 0.0
-        heads = self.attend(q, self._spread(k), self._spread(v), mask, dropout)
-        return self.w_o(self._merge_heads(heads))  # (B, T, d_model)
+        cache: SelfAttentionCache | CrossAttentionCache | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Give every head its group's keys and values; a cache holds G heads."""
+        k, v = super()._keys_values(key, value, cache)  # (B, G, S, d_k), (B, G, S, d_k)
+        return self._spread(k), self._spread(v)  # (B, H, S, d_k), (B, H, S, d_k)
 
     def _project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Make the keys and values of every group, shape (B, G, S, d_k) each."""

@@ -1,7 +1,5 @@
 """Rotary positions: queries and keys are rotated, further at each position."""
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
@@ -115,11 +113,9 @@ class RotaryAttention(GroupedAttention):
         start = 0 if cache is None else cache.length
         table = self._rows(start, query.size(1))  # (2, T, d_k / 2)
         q = rotate(self._split_heads(self.w_q(query)), table)  # (B, H, T, d_k)
-        project = partial(self._project_turned, start=start)
-        if cache is None:
-            k, v = project(key, value)  # (B, G, S, d_k), (B, G, S, d_k)
-        else:
-            k, v = cache.update(project, key, value)
+        k, v = self._project_turned(key, value, start)  # (B, G, S, d_k), (B, G, S, d_k)
+        if cache is not None:
+            k, v = cache.append(k, v)
         dropout = self.dropout if self.training else 0.0
         heads = self.attend(q, self._spread(k), self._spread(v), mask, dropout)
         return self.w_o(self._merge_heads(heads))  # (B, T, d_model)

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from transformer_lib.checks import require_one_of
 from transformer_lib.model import (
     LAYOUTS,
-    CausalMask,
     DecoderLayer,
     EncoderLayer,
     MultiHeadAttention,
@@ -20,6 +19,7 @@ from transformer_lib.model import (
     padding_mask,
 )
 from transformer_lib.variants.attention.alibi import AlibiAttention
+from transformer_lib.variants.attention.variant import CausalMask
 from transformer_lib.variants.modern.gated import GatedFeedForward
 from transformer_lib.variants.modern.grouped import GroupedAttention
 from transformer_lib.variants.modern.no_positions import NoPositions

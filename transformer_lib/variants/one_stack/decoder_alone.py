@@ -15,6 +15,7 @@ from transformer_lib.model import (
     EncoderLayer,
     SelfAttentionCache,
     inference,
+    initialise,
 )
 from transformer_lib.variants.modern.transformer import ModernConfig, ModernParts
 
@@ -106,7 +107,7 @@ class DecoderAlone(ModernParts):
             config.d_model, config.tgt_vocab_size, bias=config.output_bias
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.initialise()
+        initialise(self, config.d_model)
         if config.tie_output:
             self.output.weight = self.tgt_embedding.table.weight
 
@@ -130,9 +131,7 @@ class DecoderAlone(ModernParts):
             Logits, shape (B, T, tgt_vocab_size). Those at t have seen tgt[:, : t + 1].
 
         Raises:
-            TypeError: If token ids are not integers.
-            ValueError: If a sequence is empty or longer than ``max_len``.
-            IndexError: If a token id is outside the vocabulary.
+            TypeError, ValueError, IndexError: As ``Transformer.forward``.
         """
         return self.decode(tgt)  # (B, T, tgt_vocab_size)
 

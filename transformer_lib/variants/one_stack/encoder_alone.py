@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from transformer_lib.model import padding_mask
+from transformer_lib.model import initialise, padding_mask
 from transformer_lib.variants.modern.transformer import ModernConfig, ModernParts
 
 
@@ -33,7 +33,7 @@ class EncoderAlone(ModernParts):
             config.d_model, config.src_vocab_size, bias=config.output_bias
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.initialise()
+        initialise(self, config.d_model)
         if config.tie_output:
             self.output.weight = self.src_embedding.table.weight
 
@@ -47,9 +47,7 @@ class EncoderAlone(ModernParts):
             Logits, shape (B, S, src_vocab_size). Those at padding mean nothing.
 
         Raises:
-            TypeError: If token ids are not integers.
-            ValueError: If a sequence is empty or longer than ``max_len``.
-            IndexError: If a token id is outside the vocabulary.
+            TypeError, ValueError, IndexError: As ``Transformer.forward``.
         """
         return self.output(self.encode(src))  # (B, S, src_vocab_size)
 

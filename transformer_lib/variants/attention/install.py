@@ -1,19 +1,19 @@
 """Put a kind of attention into a model, and take it out again."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 
 from torch import Tensor, nn
 
 from transformer_lib.model import (
-    CausalMask,
     MultiHeadAttention,
     fused_attention,
     padding_mask,
 )
-from transformer_lib.swapped import Swapped, described
+from transformer_lib.patching import patched
 from transformer_lib.variants.attention.full import FullAttention
-from transformer_lib.variants.attention.variant import Variant
+from transformer_lib.variants.attention.variant import CausalMask, Variant
 
 Choice = Variant | Sequence[Variant | None] | None
 
@@ -24,13 +24,13 @@ def use_attention(
     encoder: Choice = None,
     decoder: Choice = None,
     cross: Choice = None,
-) -> Swapped:
+) -> ExitStack:
     """Replace the attention of a model's layers, for good or for a while.
 
         with use_attention(model, decoder=WindowAttention(128, causal=True)):
             model(src, tgt)
 
-    Without ``with`` the variants stay until ``restore`` of what is returned. The
+    Without ``with`` the variants stay until ``close`` of what is returned. The
     weights of the model do not change, and a saved file does not contain the variants:
     call this again after loading.
 
@@ -48,7 +48,8 @@ def use_attention(
         cross: The same for its cross-attention.
 
     Returns:
-        The replaced attention; ``with`` or ``restore`` brings it back.
+        What brings the earlier attention back, by ``with`` or ``close``; the latest
+        replacement is closed first.
 
     Raises:
         TypeError: If there is something else than a variant, or a layer of the model is
@@ -85,7 +86,8 @@ def use_attention(
         before = layer.attend
         if before is not fused_attention and not isinstance(before, Variant):
             raise ValueError(
-                f"model must hold no other attention, got {described(before)}"
+                "model must hold no other attention, "
+                f"got {getattr(before, '__name__', before)}"
             )
         if getattr(before, "places", False) and not variant.places:
             raise ValueError(
@@ -95,7 +97,7 @@ def use_attention(
     if in_words:
         make_mask = partial(causal_in_words, pad_id=model.config.pad_id)
         changes.append((model, "target_mask", make_mask))
-    return Swapped(changes)
+    return patched(changes)
 
 
 def causal_in_words(tgt: Tensor, pad_id: int) -> CausalMask:
