@@ -44,14 +44,14 @@ def pytest(*arguments):
 def ready():
     """Create the environment, or install what it lacks."""
     index = os.environ.get("TORCH_INDEX")
-    call(sys.executable, "website/build/environment.py", *([index] if index else []))
+    call(sys.executable, "website/builder/environment.py", *([index] if index else []))
 
 
 def book(*options):
     """Build the book (warnings are errors), executing only what changed."""
     ready()
-    run("-m", "website.build.programs", "cc")
-    run("-m", "website.build.build", *options)
+    run("-m", "website.builder.programs", "cc")
+    run("-m", "website.builder.build", *options)
 
 
 def quick(*options):
@@ -73,7 +73,7 @@ def test(*options):
     """Style, library, every notebook, and every page once in a browser."""
     book()
     style()
-    run("-m", "website.build.programs", "chromium")
+    run("-m", "website.builder.programs", "chromium")
     pytest("tests", "--dist", "worksteal", "-m", "not slow", *options)
     pytest("book", "--dist", "loadfile", *options)
 
@@ -82,7 +82,7 @@ def slow(*options):
     """The rest: build, PDF, archive, JupyterLab, processes, grading, phone widths."""
     book()
     run("-m", "pip", "install", "--quiet", "-r", "course/requirements.txt")
-    run("-m", "website.build.programs", "chromium")
+    run("-m", "website.builder.programs", "chromium")
     pytest("tests", "--dist", "worksteal", "-m", "slow", *options)
 
 
@@ -114,7 +114,7 @@ def course():
 def pdf():
     """Print the whole book into one PDF."""
     book()
-    run("-m", "website.build.programs", "chromium")
+    run("-m", "website.builder.programs", "chromium")
     run("-m", "website.print.pdf")
 
 

@@ -21,7 +21,7 @@ from transformer_lib.translation import Translator
 from transformer_lib.translation.run import measure
 
 ROOT = Path(__file__).resolve().parents[1]
-from website.build.chromium import launch  # noqa: E402
+from website.builder.chromium import launch  # noqa: E402
 
 BLEU = ROOT / "measurements/multi30k/compression.csv"
 BROWSER = ROOT / "measurements/multi30k/browser.csv"

@@ -24,7 +24,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-from website.build.chromium import launch  # noqa: E402
+from website.builder.chromium import launch  # noqa: E402
 
 PAGE = "book/open_model.html"
 WORDS = 20

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from playwright.sync_api import Page, expect, sync_playwright
 
-from website.build.chromium import launch
+from website.builder.chromium import launch
 
 if not torch.cuda.is_available():  # Triton asks when it is imported
     os.environ["TRITON_INTERPRET"] = "1"

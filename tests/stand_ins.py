@@ -36,7 +36,7 @@ build-backend = "stand_in"
 name = "project"
 requires-python = ">=3.11"
 """
-SCRIPTS = ("website/build/environment.py", "website/build/programs.py")
+SCRIPTS = ("website/builder/environment.py", "website/builder/programs.py")
 SCRIPT = "import transformer_lib, tiny\nprint('done by', transformer_lib.__file__)\n"
 
 
@@ -65,14 +65,14 @@ class Project:
         wheel(network, "tiny", "1.0")
         backend = f"META, WHEEL = {META!r}, {WHEEL!r}\n{BACKEND}"
         wheel(network, "stand-in", "1.0", backend)
-        (root / "website" / "build").mkdir(parents=True)
+        (root / "website" / "builder").mkdir(parents=True)
         (root / "website" / "lab").mkdir()
         (root / "transformer_lib").mkdir()
         (root / "transformer_lib" / "__init__.py").touch()
         for name in ("Makefile", "make.py", *SCRIPTS):
             shutil.copy(ROOT / name, root / name)
-        for name in ("build", "lab"):
-            (root / "website" / name / f"{name}.py").write_text(SCRIPT)
+        for name in ("builder/build", "lab/lab"):
+            (root / "website" / f"{name}.py").write_text(SCRIPT)
         (root / "pyproject.toml").write_text(PROJECT)
         pins = "# A comment\ntiny==1.0\nstand-in==1.0\n-e .\n"
         (root / "requirements.txt").write_text(pins)

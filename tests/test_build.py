@@ -17,9 +17,9 @@ from bs4 import BeautifulSoup
 from jupyter_cache import get_cache
 from nbclient.exceptions import DeadKernelError
 
-from website.build import build, execute
-from website.build.build import MODEL, digest
-from website.build.execute import ExecutionFailed
+from website.builder import build, execute
+from website.builder.build import MODEL, digest
+from website.builder.execute import ExecutionFailed
 
 ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
@@ -68,7 +68,7 @@ class SmallBook:
 
     def start(self, **environment):
         return subprocess.Popen(
-            [sys.executable, "-m", "website.build.build"],
+            [sys.executable, "-m", "website.builder.build"],
             cwd=self.root,
             env=os.environ | environment,
             stdout=subprocess.PIPE,

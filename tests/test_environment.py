@@ -131,7 +131,7 @@ def test_make_that_is_told_to_end_leaves_no_pip_behind(ready):
 
 
 def test_the_environment_of_these_tests_holds_every_pin():
-    environment = ROOT / "website/build/environment.py"
+    environment = ROOT / "website/builder/environment.py"
     done = subprocess.run(
         [sys.executable, "-I", environment, "--missing"],
         cwd=ROOT,
@@ -143,5 +143,5 @@ def test_the_environment_of_these_tests_holds_every_pin():
 
 
 def test_a_python_of_long_ago_can_read_what_tells_it_so():
-    text = (ROOT / "website/build/environment.py").read_text(encoding="utf-8")
+    text = (ROOT / "website/builder/environment.py").read_text(encoding="utf-8")
     ast.parse(text, feature_version=(3, 4))  # before f-strings

@@ -9,7 +9,7 @@ import pytest
 from book_files import ROOT
 from jupyterlab_server.config import get_federated_extensions, get_page_config
 
-from website.build.build import MODEL
+from website.builder.build import MODEL
 from website.lab import lab
 
 SCRIPT = "book/_static/made/translator.js"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from website.build import programs
+from website.builder import programs
 
 APT_GET = """#!/bin/sh
 echo "$@" >> "$0.log"
@@ -72,7 +72,7 @@ def test_otherwise_one_sentence_says_what_to_install(
 
 def test_the_script_names_what_is_missing_and_fails(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "website.build.programs", "chromium"],
+        [sys.executable, "-m", "website.builder.programs", "chromium"],
         env={"PATH": str(tmp_path)},
         capture_output=True,
         encoding="utf-8",

@@ -12,7 +12,7 @@ from pathlib import Path
 from jupyterlab.labapp import main as jupyterlab
 
 from transformer_lib.javascript.weights import write_script
-from website.build.build import MODEL, without_model
+from website.builder.build import MODEL, without_model
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,7 +17,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 from transformer_lib.files import atomic_write
-from website.build.chromium import launch
+from website.builder.chromium import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 

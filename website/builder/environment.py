@@ -16,7 +16,7 @@ import sys
 
 PYTHON = os.path.join(".venv", "Scripts" if os.name == "nt" else "bin", "python")
 PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
-SELF = os.path.join("website", "build", "environment.py")
+SELF = os.path.join("website", "builder", "environment.py")
 # As requirements.txt names the project, and what each line installs.
 PROJECT = {
     "-e .": ["transformer_lib"],

@@ -4,7 +4,7 @@ import os
 
 from playwright.sync_api import Browser, Playwright
 
-from website.build.programs import advice, find
+from website.builder.programs import advice, find
 
 
 def launch(playwright: Playwright, *options: str) -> Browser:

@@ -17,7 +17,7 @@ import threading
 import time
 from pathlib import Path
 
-from website.build.execute import ExecutionFailed, execute
+from website.builder.execute import ExecutionFailed, execute
 
 # A change here can change the output of any cell: execute all chapters again.
 EXECUTED_WITH = ["transformer_lib", "bookkit", "pages", "models", "measurements"]
@@ -97,7 +97,7 @@ def digest(root: Path, names: list[str]) -> str:
         top = root / name
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             inside = path.relative_to(root)
-            # Leave out what a build itself creates, and how it is done.
+            # Leave out what a build itself creates.
             made = {"__pycache__", "build"} & set(inside.parts)
             made = made or ".egg-info/" in inside.as_posix()
             if path.is_file() and not made:
