@@ -368,7 +368,8 @@ def test_without_its_script_a_listing_has_no_button_and_its_folds_open(tab, fold
 def test_print_shows_the_full_listing_whatever_the_screen_shows(show, folded, encoded):
     colour = "e => getComputedStyle(e).color"
     seen = "e => e.checkVisibility({contentVisibilityAuto: true}) && e.offsetHeight"
-    for listing in (step_to(show(folded), "y ="), enter(show(encoded), *ATTENTION)):
+    for walked, lines in ((folded, ()), (encoded, ATTENTION)):
+        listing = enter(show(walked), *lines)
         listing.page.emulate_media(media="print")
         hidden = ".w-panel:visible, button:visible, .w-frame:visible, .w-stack:visible"
         assert listing.locator(hidden).count() == 0

@@ -172,6 +172,7 @@ def changes(x, items, book):
     y += 1
     y[0] = math.nan
     y = y * 1
+    y = y.nan_to_num(nan=5.0)
     n = 1
     n = 2 - 1
     n = True
