@@ -36,6 +36,10 @@ settings.register_profile(
 )
 
 
+def pytest_addoption(parser):
+    parser.addoption("--update", action="store_true", help="write golden files anew")
+
+
 def pytest_runtest_setup():
     """Take being told to end as an interrupt: fixtures end what they have started.
 

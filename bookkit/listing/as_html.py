@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import partial
 from html import escape
 from importlib.resources import files
 from itertools import groupby
@@ -13,6 +12,7 @@ from markdown_it.rules_inline import StateInline
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
+from bookkit.listing.mentions import unmentioned_calls
 from bookkit.listing.rows import (
     Fold,
     Group,
@@ -66,13 +66,14 @@ def render(listing: Listing) -> str:
     dims = (f"{name}\u00a0=\u00a0{size}" for name, size in listing.dims.items())
     # The box goes by the name of the first function, each other part by its own.
     names = ["", *(f' data-walk="{escape(part.name)}"' for part in others)]
-    content = partial(_group, listed=listing.parts)
     body = "".join(
-        f'<div class="w-part"{name}>{"".join(map(content, part.groups))}</div>'
+        f'<div class="w-part"{name}>{"".join(map(_group, part.groups))}</div>'
         for name, part in zip(names, listing.parts, strict=True)
     ).replace('tabindex="-1"', 'tabindex="0"', 1)
     silent = [
-        f"{part.qualname}: {x}" for part in listing.parts for x in part.unmentioned
+        f"{part.qualname}: {call}"
+        for part in listing.parts
+        for call in unmentioned_calls(part)
     ]
     can_enter = any(row.calls for row in listing.rows)
     stack = '<nav class="w-stack" aria-label="Call stack"></nav>' if can_enter else ""
@@ -128,18 +129,15 @@ _MARKDOWN.inline.ruler.before("escape", "maths", _maths)
 _MARKDOWN.add_render_rule("maths", _render_maths)
 
 
-def _group(group: Group, listed: list[Part]) -> str:
+def _group(group: Group) -> str:
     """Write a note, and beside it the rows that it stands for."""
     note = f'<div class="w-note">{markdown(group.note)}</div>\n' if group.note else ""
-    items = (
-        _fold(x, listed) if isinstance(x, Fold) else _row(x, listed)
-        for x in group.items
-    )
+    items = (_fold(x) if isinstance(x, Fold) else _row(x) for x in group.items)
     rows = f'<ol class="w-lines" role="list">{"".join(items)}</ol>'
     return f'<div class="w-group">{note}{rows}</div>\n'
 
 
-def _fold(fold: Fold, listed: list[Part]) -> str:
+def _fold(fold: Fold) -> str:
     """Write refusals as one row that opens."""
     line = " " * fold.indent + f'<span class="w-folded">{fold.text}</span>'
     return (
@@ -147,7 +145,7 @@ def _fold(fold: Fold, listed: list[Part]) -> str:
         f'<span class="w-main" style="--indent:{fold.indent}">'
         f'<span class="w-spoken">{fold.lines.capitalize()}. </span>'
         f"<code>{_line(fold.rows[0].statement.first, line)}</code></span></summary>\n"
-        f"{''.join(_group(x, listed) for x in group_by_note(fold.rows))}"
+        f"{''.join(map(_group, group_by_note(fold.rows)))}"
         "</details></li>\n"
     )
 
@@ -156,7 +154,7 @@ def _pale(row: Row | Fold) -> str:
     return "" if row.reached else " w-pale"
 
 
-def _row(row: Row, listed: list[Part]) -> str:
+def _row(row: Row) -> str:
     statement = row.statement
     source = "\n".join(statement.lines) + (f"  {row.comment}" if row.comment else "")
     html = highlight(source) if row.reached else escape(source)
@@ -173,17 +171,16 @@ def _row(row: Row, listed: list[Part]) -> str:
         f'<div class="w-main" style="--indent:{row.indent}">'
         f'<span class="w-spoken">Line {statement.first}. </span>'
         f"<code>{code}</code>\n{items}</div>"
-        f"{''.join(_call(part, listed) for part in row.calls)}</li>\n"
+        f"{''.join(map(_call, row.calls))}</li>\n"
     )
 
 
-def _call(part: Part, listed: list[Part]) -> str:
+def _call(part: Part) -> str:
     """Write a call that a reader can step into; without the script it does not show.
 
     It is empty if the listing also shows it.
     """
-    is_listed = any(part is other for other in listed)
-    content = "" if is_listed else "".join(_group(x, listed) for x in part.groups)
+    content = "" if part.is_listed else "".join(map(_group, part.groups))
     return (
         f'<template data-name="{escape(part.name)}" data-file="{escape(part.file)}">'
         f"{content}</template>"

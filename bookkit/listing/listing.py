@@ -5,12 +5,9 @@ import difflib
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
-from types import FunctionType
 from typing import Any
 
 from bookkit.listing import as_html, as_text, tracing
-from bookkit.listing.mentions import unmentioned_calls
 from bookkit.listing.rows import Listing, Part, Row
 from bookkit.listing.shapes import Letters, parse_shapes
 from bookkit.listing.statements import Statement
@@ -47,7 +44,7 @@ def walk(
     notes: Notes | None = None,
     also: Sequence[Callable] = (),
     depth: int = 0,
-    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    raises: type[BaseException] | tuple[()] = (),
     **kwargs: Any,
 ) -> Walk:
     """Run a call once; show its lines, what each made, and a note for each idea.
@@ -79,8 +76,7 @@ def walk(
         depth: How many levels of calls a reader can step into from a line: functions of
             the same package, other than argument checks. They need no notes here. Each
             has its own letters for shapes, from its own comments.
-        raises: An exception that the call must raise, or several of which it must raise
-            one; the listing ends there.
+        raises: An exception that the call must raise; the listing ends there.
         **kwargs: Handed to the call.
 
     Returns:
@@ -96,38 +92,26 @@ def walk(
     ran = [run, *run.also]
     letters = Letters(dims or {})
     confirmed = _name_shapes(ran, letters)
-    listed = {id(part): None for part in ran}
-    parts = [_part(part, confirmed, listed) for part in ran]
+    parts = [_part(part, confirmed, ran) for part in ran]
     if notes is not None:
         _attach_notes(notes, parts)
-        for part, traced_part in zip(parts, ran, strict=True):
-            part.unmentioned = unmentioned_calls(part, traced_part.function)
     return Walk(parts, letters.sizes, run.result, run.error)
 
 
 def _part(
-    part: tracing.Part, confirmed: list[Statement], listed: dict[int, Part | None]
+    part: tracing.Part, confirmed: list[Statement], listed: list[tracing.Part]
 ) -> Part:
     """Prepare a function; one that is only called has letters of its own."""
-    if found := listed.get(id(part)):
-        return found
-    if id(part) not in listed:
+    is_listed = any(part is other for other in listed)
+    if not is_listed:
         letters = Letters({})
         letters.dims = letters.sizes  # what its comments name, names its arguments
         confirmed += _name_shapes([part], letters)
-    prepared = Part(
-        module=part.function.__module__,
-        qualname=part.function.__qualname__,
-        file=_file(part.function),
-        rows=_rows(part, confirmed, listed),
-    )
-    if id(part) in listed:
-        listed[id(part)] = prepared
-    return prepared
+    return Part(part.function, _rows(part, confirmed, listed), is_listed)
 
 
 def _rows(
-    part: tracing.Part, confirmed: list[Statement], listed: dict[int, Part | None]
+    part: tracing.Part, confirmed: list[Statement], listed: list[tracing.Part]
 ) -> list[Row]:
     pairs = list(zip(part.statements, part.records, strict=True))
     refused = {statement.refusal for statement, record in pairs if record.raised}
@@ -199,7 +183,7 @@ def _flow(statement: Statement, record: tracing.Record) -> str:
         return "" if statement.is_structure else "not reached"
     if statement.is_a(ast.For, ast.While) and statement.body:
         return "1 pass" if entered == 1 else f"{entered or 'no'} passes"
-    if statement.is_a(ast.If, ast.ExceptHandler, ast.match_case) and statement.body:
+    if statement.is_a(ast.If, ast.ExceptHandler) and statement.body:
         if times > 1:
             return f"taken {entered} of {times} times"
         return "taken" if entered else "not taken"
@@ -242,12 +226,3 @@ def _attach_notes(notes: Notes, parts: list[Part]) -> None:
     if problems:
         names = ", ".join(part.qualname for part in parts)
         raise ValueError(f"notes of {names}:\n" + "\n".join(problems))
-
-
-def _file(function: FunctionType) -> str:
-    """The file of a function, counted from where its package stands."""
-    path = PurePath(function.__code__.co_filename)
-    if "ipykernel" in str(path) or path.name.startswith("<"):
-        return "this notebook"
-    as_module = "/".join(function.__module__.split(".")) + ".py"
-    return as_module if path.as_posix().endswith(as_module) else path.name

@@ -7,15 +7,11 @@ from types import FunctionType
 from bookkit.listing.rows import Part, Row
 
 
-def unmentioned_calls(part: Part, function: FunctionType) -> list[str]:
+def unmentioned_calls(part: Part) -> list[str]:
     """List the calls that a note covers and does not name.
 
     The line that a note begins with needs no name: the note stands beside it. Refusals
     and calls of submodules need none either.
-
-    Args:
-        part: The rows of the function, with their notes.
-        function: The function itself.
 
     Returns:
         The names of the functions, methods and classes of the function's own package,
@@ -28,7 +24,7 @@ def unmentioned_calls(part: Part, function: FunctionType) -> list[str]:
             for call in row.statement.called:
                 name = call.rpartition(".")[2]
                 is_named = re.search(rf"\b{re.escape(name)}\b", group.note)
-                if not is_named and _is_own(call, function):
+                if not is_named and _is_own(call, part.function):
                     found.append(f"{name} (line {row.statement.first})")
     return found
 

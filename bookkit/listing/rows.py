@@ -1,6 +1,8 @@
 """What a listing shows: functions, their rows, and the note that each belongs to."""
 
 from dataclasses import dataclass, field
+from pathlib import PurePath
+from types import FunctionType
 
 from bookkit.listing.statements import Statement
 from bookkit.listing.values import Value
@@ -79,22 +81,32 @@ class Part:
     """A function of a listing.
 
     Attributes:
-        module: Where it is defined, ``transformer_lib.model.attention``.
-        qualname: Its name there, ``MultiHeadAttention.forward``.
-        file: The file, ``transformer_lib/model/attention.py``.
+        function: The function itself.
         rows: Its statements, top to bottom.
-        unmentioned: Calls of its own package that a note covers and does not name.
+        is_listed: Whether the listing shows it, and not only as a call to step into.
     """
 
-    module: str
-    qualname: str
-    file: str
+    function: FunctionType
     rows: list[Row]
-    unmentioned: list[str] = field(default_factory=list)
+    is_listed: bool
+
+    @property
+    def qualname(self) -> str:
+        return self.function.__qualname__
 
     @property
     def name(self) -> str:
-        return f"{self.module}.{self.qualname}"
+        """Its name in full: ``transformer_lib.files.atomic_write``."""
+        return f"{self.function.__module__}.{self.qualname}"
+
+    @property
+    def file(self) -> str:
+        """Its file, counted from where its package stands."""
+        path = PurePath(self.function.__code__.co_filename)
+        if "ipykernel" in str(path) or path.name.startswith("<"):
+            return "this notebook"
+        as_module = "/".join(self.function.__module__.split(".")) + ".py"
+        return as_module if path.as_posix().endswith(as_module) else path.name
 
     @property
     def lines(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType
 
-BLOCKS = ("body", "cases", "handlers", "orelse", "finalbody")
+BLOCKS = ("body", "handlers", "orelse", "finalbody")
 CLOCKS = {"time.time", "time.monotonic", "time.perf_counter", "time.process_time"}
 SCOPES = (
     ast.FunctionDef,
@@ -62,12 +62,10 @@ class Statement:
         """Whether it is the line of a refusal that raises, or calls what raises."""
         return self.refusal > 0 and self.is_a(ast.Raise, ast.Expr)
 
-    @cached_property
+    @property
     def reads_clock(self) -> bool:
         """Whether it calls a clock, such as ``time.perf_counter()``."""
-        parts = [part for node in self.nodes for part in _own_parts(node)]
-        called = [_dotted(part.func) for part in parts if isinstance(part, ast.Call)]
-        return any(name in CLOCKS for name in called)
+        return not CLOCKS.isdisjoint(self.called)
 
     def is_a(self, *kinds: type[ast.AST]) -> bool:
         return any(isinstance(node, kinds) for node in self.nodes)
@@ -89,7 +87,7 @@ class Statement:
     @cached_property
     def called(self) -> list[str]:
         """The names that it calls, also in lambdas: ``self.w_q``, ``padding_mask``."""
-        parts = [part for node in self.nodes for part in _all_parts(node)]
+        parts = [part for node in self.nodes for part in _own_parts(node, scopes=True)]
         found = [_dotted(part.func) for part in parts if isinstance(part, ast.Call)]
         return list(dict.fromkeys(filter(None, found)))
 
@@ -159,7 +157,7 @@ def read_statements(code: CodeType) -> list[Statement]:
         last, nodes = spans.get(number, (number, []))
         if nodes or (bare[number] and number not in docstring):
             shown = [*(lines[n] for n in range(number, last)), bare[last]]
-            named = max(number, min((_line(node) for node in nodes), default=number))
+            named = max(number, min((node.lineno for node in nodes), default=number))
             statements.append(
                 Statement(
                     first=number,
@@ -221,38 +219,22 @@ def _refuses(node: ast.AST) -> bool:
     return all(map(_refuses, [*inside, *node.orelse]))
 
 
-def _line(node: ast.AST) -> int:
-    return node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno
-
-
 def _first_line(node: ast.AST) -> int:
     decorators = getattr(node, "decorator_list", [])
-    return min([_line(node), *(decorator.lineno for decorator in decorators)])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _own_parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk through a node, but not into the blocks below it, nor into other scopes."""
+def _own_parts(node: ast.AST, scopes: bool = False) -> Iterator[ast.AST]:
+    """Walk through a node, not into blocks below it; into other scopes if wanted."""
     yield node
-    if isinstance(node, SCOPES):
+    if isinstance(node, SCOPES) and not scopes:
         return
-    is_header = isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case))
-    for field, value in ast.iter_fields(node):
-        if is_header and field in BLOCKS:
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield from _own_parts(child)
-
-
-def _all_parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk through a node and other scopes in it, but not into the blocks below it."""
-    yield node
     for field, value in ast.iter_fields(node):
         if field in BLOCKS and isinstance(value, list):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
-                yield from _all_parts(child)
+                yield from _own_parts(child, scopes)
 
 
 def _dotted(node: ast.AST) -> str | None:
@@ -269,8 +251,6 @@ def _bound(node: ast.AST) -> str | None:
         return _dotted(node) if isinstance(node.ctx, ast.Store) else None
     if isinstance(node, ast.alias):
         return node.asname or node.name.partition(".")[0]
-    if isinstance(
-        node, (ast.FunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs)
-    ):
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ExceptHandler)):
         return node.name
     return None

@@ -64,14 +64,13 @@ def trace(
     *args: Any,
     also: Sequence[Callable] = (),
     depth: int = 0,
-    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    raises: type[BaseException] | tuple[()] = (),
     **kwargs: Any,
 ) -> Run:
     """Run ``call(*args, **kwargs)`` and record its first frame, statement by statement.
 
     Whatever the call calls is stepped over, except the functions in ``also`` and those
-    within ``depth``. A tracer that is at work already, such as a debugger's or a
-    coverage tool's, goes on receiving its events.
+    within ``depth``. A tracer that was at work, such as a debugger's, waits until then.
 
     Args:
         call: A function, a method, a module (its ``forward``) or a class (its
@@ -81,14 +80,13 @@ def trace(
             each, the first time that it runs.
         depth: How many levels of calls to record: of functions of the same package,
             each in the record of the line that called it. Argument checks are left out.
-        raises: An exception that the call must raise, or several of which it must raise
-            one; it is kept instead of thrown.
+        raises: An exception that the call must raise; it is kept instead of thrown.
         **kwargs: Handed to the call.
 
     Raises:
         OSError: If the function's source is not at hand.
-        RuntimeError: If the call never reached the function, did not raise what it was
-            to raise, or another tracer took over.
+        RuntimeError: If the call never reached the function, or did not raise what it
+            was to raise.
         TypeError: If there is no Python function to walk, or it runs in pieces.
         ValueError: If the call never reached a function in ``also``.
     """
@@ -98,21 +96,18 @@ def trace(
     name = run.function.__qualname__
     receivers = [receiver for _, receiver in found]
     tracer = _Tracer(list(map(_Watch, [run, *run.also], receivers)), depth)
-    tracer.start()
+    before = sys.gettrace()
+    sys.settrace(tracer.on_call)
     try:
         run.result = call(*args, **kwargs)
     except raises as error:
         run.error = error.with_traceback(None)
     finally:
-        in_charge = tracer.stop()
-    if not in_charge:
-        raise RuntimeError(f"another tracer took over while {name} ran")
+        sys.settrace(before)
     if not run.records[0].times:
         raise RuntimeError(f"the call ended without ever running {name}") from run.error
     if raises and run.error is None:
-        kinds = raises if isinstance(raises, tuple) else (raises,)
-        wanted = " or ".join(kind.__name__ for kind in kinds)
-        raise RuntimeError(f"{name} was to raise {wanted} and did not")
+        raise RuntimeError(f"{name} was to raise {raises.__name__} and did not")
     for part in run.also:
         if not part.records[0].times:
             missed = part.function.__qualname__
@@ -138,48 +133,15 @@ def _find_function(call: Callable) -> tuple[FunctionType, Any]:
 
 
 class _Tracer:
-    """Finds the frames to watch; hands every event on to the tracer that was there."""
+    """Finds the frames to watch."""
 
     def __init__(self, watches: "list[_Watch]", depth: int) -> None:
-        self.watches = watches
-        self.waiting = list(watches)
+        self.waiting = watches
         self.active: list[_Watch] = []  # each is called by the one before it
         self.depth = depth
         self.package = _package(watches[0].part.function.__module__)
-        self.hook = self.on_call  # one object, to be recognised by identity
-
-    def start(self) -> None:
-        self.previous = sys.gettrace()
-        sys.settrace(self.hook)
-
-    def stop(self) -> bool:
-        """Put the previous tracer back; say whether no other had taken over."""
-        self.waiting, self.active = [], []
-        for watch in self.watches:
-            watch.before = {}
-        in_charge = sys.gettrace() is self.hook
-        if in_charge:
-            sys.settrace(self.previous)
-        return in_charge
-
-    def hand_on(self, tracer: Callable | None, *event: Any) -> Callable | None:
-        """Let another tracer see an event, and stay in charge.
-
-        Coverage's C tracer takes the hook back whenever it sees a call, and a debugger
-        drops it on "continue": what they leave there is what they will find again. A
-        walk within this walk is the one in charge until it ends.
-        """
-        in_charge = sys.gettrace()
-        if not isinstance(getattr(in_charge, "__self__", None), _Tracer):
-            in_charge = self.hook
-        answer = tracer(*event) if tracer is not None else None
-        if sys.gettrace() is not in_charge:
-            self.previous = sys.gettrace()
-            sys.settrace(in_charge)
-        return answer
 
     def on_call(self, frame: FrameType, event: str, arg: Any) -> Callable | None:
-        theirs = self.hand_on(self.previous, frame, event, arg)
         for watch in self.waiting:
             if watch.is_target(frame):
                 self.waiting.remove(watch)
@@ -187,13 +149,13 @@ class _Tracer:
         else:
             watch = self.enter(frame)
         if watch is None:
-            return theirs
+            return None
         if self.active:
             watch.level = self.active[-1].level + 1
             if watch.level <= self.depth:
                 self.active[-1].note_call(frame, watch.part)
         self.active.append(watch)
-        return watch.follow(frame, theirs, self)
+        return watch.follow(frame, self.active)
 
     def enter(self, frame: FrameType) -> "_Watch | None":
         """Watch a frame that a recorded line has called, if it is worth a look."""
@@ -211,9 +173,7 @@ class _Tracer:
             return None
         cells = tuple(CellType() for _ in code.co_freevars)
         function = FunctionType(code, frame.f_globals, closure=cells)
-        watch = _Watch(Part(function, statements), None)
-        self.watches.append(watch)
-        return watch
+        return _Watch(Part(function, statements), None)
 
 
 def _package(module: str) -> str:
@@ -236,10 +196,8 @@ class _Watch:
         self.returning: int | None = None
         self.level = 0
 
-    def follow(
-        self, frame: FrameType, theirs: Callable | None, tracer: _Tracer
-    ) -> Callable:
-        self.theirs, self.hand_on, self.active = theirs, tracer.hand_on, tracer.active
+    def follow(self, frame: FrameType, active: "list[_Watch]") -> Callable:
+        self.active = active
         self.part.records[0].times = 1
         self.part.records[0].made = list(self.arguments(frame))
         self.row = 0
@@ -261,7 +219,6 @@ class _Watch:
                 yield from describe(name, frame.f_locals[name])
 
     def on_event(self, frame: FrameType, event: str, arg: Any) -> Callable:
-        self.theirs = self.hand_on(self.theirs, frame, event, arg) or self.theirs
         row = self.row_at.get(frame.f_lineno)
         if event == "line" and row is not None and row != self.row:
             self.finish(frame, self.part.statements[row])
@@ -272,8 +229,7 @@ class _Watch:
             if not (is_loop and issubclass(kind, StopIteration)):
                 self.part.records[row].raised = f"{kind.__name__}: {error}"
         elif event == "return":
-            if self in self.active:
-                self.active.remove(self)
+            self.active.remove(self)
             self.finish(frame, None)
             if self.returning is not None:
                 record = self.part.records[self.returning]
