@@ -26,6 +26,8 @@ def lines_of(path: Path) -> int:
     """Count the lines that somebody wrote in a file, or in the files of a folder."""
     if path.name.startswith(".") or path.name in OTHERS or path in BUILT:
         return 0
+    if path.suffix == ".egg-info":
+        return 0
     if path.is_dir():
         return sum(map(lines_of, path.iterdir()))
     counted = path.suffix in CODE or path.name in DATA
