@@ -67,7 +67,7 @@ def word_row(model: Transformer, word: str) -> dict[str, object]:
     The weights are two digits each, in hundredths, row by row; 99 also stands for 1.
     """
     batch = make_batch([pair_of(word)])
-    (written,) = greedy_decode(model, batch.src, bos_id=1, eos_id=2, max_len=16)
+    (written,) = greedy_decode(model, batch.src, max_len=16)
     weights = cross_weights(model, batch)[0].flatten().tolist()  # (T * S)
     return {
         "word": word,

@@ -64,9 +64,7 @@ def held_out(task: str, count: int, seed: int) -> list[Pair]:
 
 def exact_share(model: Transformer, pairs: Sequence[Pair]) -> float:
     """Count the answers that greedy decoding gets wholly right."""
-    answers = greedy_decode(
-        model, make_batch(pairs).src, bos_id=1, eos_id=2, max_len=16
-    )
+    answers = greedy_decode(model, make_batch(pairs).src, max_len=16)
     right = [
         answer == target for answer, (_, target) in zip(answers, pairs, strict=True)
     ]

@@ -64,10 +64,10 @@ def test_it_scores_as_on_the_cpu():
 def test_it_decodes_as_on_the_cpu_with_and_without_the_cache(decode):
     model = new_model()
     full_train(model, batches, VALIDATION, CONFIG)  # untrained, scores are nearly equal
-    src, ids = VALIDATION[0].src, {"bos_id": 1, "eos_id": 2}
+    src = VALIDATION[0].src
 
     def written(device, use_cache):
-        found = decode(model.to(device), src.to(device), use_cache=use_cache, **ids)
+        found = decode(model.to(device), src.to(device), use_cache=use_cache)
         return [getattr(row[0], "tokens", row) for row in found]
 
     expected = written("cpu", True)

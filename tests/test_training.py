@@ -648,6 +648,18 @@ def test_a_choice_that_this_version_does_not_know_is_refused(tmp_path):
         run(tmp_path)
 
 
+def test_a_run_from_before_a_choice_came_goes_on_with_its_default(tmp_path):
+    run(tmp_path, replace(CONFIG, epochs=1))
+    tensors, about = load_tensors(tmp_path / STATE)
+    del about["model"]["eos_id"]
+    save_tensors(tmp_path / STATE, tensors, about)
+    assert_same(run(tmp_path), never_stopped())
+    save_tensors(tmp_path / STATE, tensors, about)
+    model = Transformer(replace(MODEL, eos_id=3))
+    with pytest.raises(ValueError, match=r"model\.eos_id must be 2, got 3"):
+        train(model, batches, VALIDATION, CONFIG, folder=tmp_path)
+
+
 def test_a_file_that_holds_no_training_run_is_refused(tmp_path):
     save_model(tmp_path / STATE, new_model())
     expected = re.escape(f"{STATE} holds no training run, but ['config']")

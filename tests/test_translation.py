@@ -132,12 +132,12 @@ def test_it_translates_what_it_was_not_trained_on(translator):
 
 
 def test_greedy_takes_the_likeliest_tokens_and_a_beam_the_best_hypothesis(translator):
-    tokenizer, ids = translator.tokenizer, {"bos_id": 1, "eos_id": 2}
+    tokenizer = translator.tokenizer
     src = torch.tensor([[*tokenizer.encode("ba de fi"), 2]])
-    greedy = greedy_decode(translator.model, src, **ids)[0]
+    greedy = greedy_decode(translator.model, src)[0]
     assert translator.translate(["ba de fi"]) == [tokenizer.decode(greedy)]
     for alpha in (-30.0, 0.6):  # the former ranks the longest last
-        found = beam_search(translator.model, src, beam_size=5, alpha=alpha, **ids)
+        found = beam_search(translator.model, src, beam_size=5, alpha=alpha)
         expected = tokenizer.decode(found[0][0].tokens)
         assert translator.translate(["ba de fi"], 5, alpha) == [expected]
 

@@ -161,8 +161,7 @@ class Run:
     def translate(self, english: str) -> str:
         """Translate greedily, as well as the model can by now."""
         src = make_batch([(self.tokenizer.encode(english), [])]).src
-        ids = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
-        written = greedy_decode(self.model, src, max_len=16, **ids)
+        written = greedy_decode(self.model, src, max_len=16)
         return self.tokenizer.decode(written[0])
 
 

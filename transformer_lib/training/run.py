@@ -1,6 +1,6 @@
 """A training run: its settings, its history, and how it resumes after a stop."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import torch
@@ -211,8 +211,8 @@ class TrainingRun:
         if not about.keys() >= {"model", "training", "history"}:
             raise ValueError(f"{path} holds no training run, but {sorted(about)}")
         try:
-            _require_same("model", asdict(self.model.config), about["model"], path)
-            _require_same("config", asdict(self.config), about["training"], path)
+            _require_same("model", self.model.config, about["model"], path)
+            _require_same("config", self.config, about["training"], path)
             self._restore(tensors, about, path)
         except UNREADABLE as error:
             raise ValueError(f"{path} is damaged: {error}") from error
@@ -241,12 +241,15 @@ class TrainingRun:
 
 
 def _require_same(
-    name: str, given: dict[str, object], found: dict[str, object], path: Path
+    name: str, config: object, found: dict[str, object], path: Path
 ) -> None:
     """Raise ``ValueError`` if a setting differs that a resumed run must keep."""
-    for key in sorted((given.keys() | found.keys()) - HOW_IT_ENDS):
-        if given.get(key) != found.get(key):
+    given = asdict(config)
+    # A file from before a field came has its default.
+    found = {field.name: field.default for field in fields(config)} | found
+    for key in sorted(found.keys() - HOW_IT_ENDS):
+        if given.get(key) != found[key]:
             raise ValueError(
-                f"{path} is of another run: {name}.{key} must be {found.get(key)!r}, "
+                f"{path} is of another run: {name}.{key} must be {found[key]!r}, "
                 f"got {given.get(key)!r}"
             )

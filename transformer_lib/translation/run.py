@@ -70,7 +70,8 @@ PRESETS: dict[str, Recipe] = {
     },
 }
 
-OF_THE_TOKENIZER = {"src_vocab_size", "tgt_vocab_size", "pad_id"}
+OF_THE_TOKENIZER = {"src_vocab_size", "tgt_vocab_size"}
+OF_THE_TOKENIZER |= {"pad_id", "bos_id", "eos_id"}
 MODEL_CHOICES = {
     field.name: field.type
     for field in fields(ModernConfig)
