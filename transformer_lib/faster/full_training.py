@@ -120,7 +120,7 @@ def full_train(
         config,
         folder=folder if distributed.is_main() else None,
         step=partial(full_step, scaler=scaler),
-        kind=lambda model, config, _: FullRun(model, config, folder, scaler),
+        run_type=lambda model, config, _: FullRun(model, config, folder, scaler),
         on_epoch=on_epoch,
     )
 
@@ -222,7 +222,7 @@ class FullRun(TrainingRun):
             updates.
     """
 
-    record = FullEpoch
+    epoch_type = FullEpoch
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ def train(
     folder: str | Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
     step: Callable[..., tuple[float, int]] = train_step,
-    kind: Callable[..., TrainingRun] = TrainingRun,
+    run_type: Callable[..., TrainingRun] = TrainingRun,
 ) -> list[Epoch]:
     """Train a model, and leave it with the average of its last epochs' weights.
 
@@ -78,7 +78,7 @@ def train(
         folder: Where to keep the run; None keeps nothing.
         on_epoch: Called after each epoch.
         step: Makes an update, with the arguments and results of ``train_step``.
-        kind: Begins or resumes the run, given the model, the config and the folder.
+        run_type: Begins or resumes the run, given the model, the config and the folder.
 
     Returns:
         A record of every epoch, including those before a resumption.
@@ -97,7 +97,7 @@ def train(
         raise ValueError("validation must hold at least 1 batch, got 0")
     torch.manual_seed(config.seed)
     with sole_use(folder):
-        run = kind(model, config, folder)
+        run = run_type(model, config, folder)
         number = run.history[-1].step if run.history else 0
         while not run.is_over():
             epoch = len(run.history) + 1

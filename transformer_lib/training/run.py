@@ -127,7 +127,7 @@ class TrainingRun:
             than ``config`` asks for, or a damaged file.
     """
 
-    record: type[Epoch] = Epoch  # the class of the records in ``history``
+    epoch_type: type[Epoch] = Epoch  # the class of the records in ``history``
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class TrainingRun:
         for key, tensor in tensors.items():
             part, _, name = key.partition("/")
             parts.setdefault(part, {})[name] = tensor.to(device)
-        self.history = [self.record(**epoch) for epoch in about["history"]]
+        self.history = [self.epoch_type(**epoch) for epoch in about["history"]]
         updates = float(self.history[-1].step)
         ages = sum(part.startswith("recent") for part in parts)
         self.recent = [parts[f"recent {age}"] for age in range(ages)]
