@@ -18,7 +18,7 @@ from tiny_run import (
 
 from transformer_lib.data import grammar
 from transformer_lib.translation import Translator, corpus
-from transformer_lib.translation.options import CHOICES
+from transformer_lib.translation.options import RECIPE_CHOICES
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
 
@@ -64,7 +64,7 @@ NUMBERS = st.sampled_from(
 HUGE = st.sampled_from([str(10**30), "1000000000000", "9" * 5000])
 # They would take hours, or all memory.
 NEVER_HUGE = {"epochs", "num_layers", "vocab_size", "d_model", "d_ff", "d_k", "max_len"}
-SETTINGS = st.sampled_from(sorted(CHOICES)).flatmap(
+SETTINGS = st.sampled_from(sorted(RECIPE_CHOICES)).flatmap(
     lambda name: st.tuples(
         st.just(name), NUMBERS if name in NEVER_HUGE else NUMBERS | HUGE
     )

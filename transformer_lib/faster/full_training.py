@@ -25,7 +25,7 @@ from transformer_lib.training import (
     train,
 )
 
-OF_THE_SCALER = ("skipped", "factor", "fine")  # what a resumed run needs of it
+SCALER_STATE = ("skipped", "factor", "fine")  # what a resumed run needs of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +242,7 @@ class FullRun(TrainingRun):
         numbers = record.validation_loss, record.validation_accuracy
         loss, accuracy = distributed.broadcast(*numbers)
         found = {"validation_loss": loss, "validation_accuracy": accuracy}
-        found |= {name: getattr(self.scaler, name) for name in OF_THE_SCALER}
+        found |= {name: getattr(self.scaler, name) for name in SCALER_STATE}
         super().keep(FullEpoch(**asdict(record) | found))
         distributed.wait_for_main()
 
@@ -257,7 +257,7 @@ class FullRun(TrainingRun):
     def _restore(self, tensors: dict, about: dict, path: Path) -> None:
         """Put everything back as ``_state`` found it."""
         super()._restore(tensors, about, path)
-        for name in OF_THE_SCALER:
+        for name in SCALER_STATE:
             setattr(self.scaler, name, getattr(self.history[-1], name))
         for state in self.optimizer.state.values():
             state["step"] -= self.scaler.skipped

@@ -25,7 +25,7 @@ from transformer_lib.training.checkpoint import (
 )
 
 STATE, LOG = "training.safetensors", "log.csv"
-HOW_IT_ENDS = {"epochs", "patience", "cooldown"}  # what a resumed run may change
+MAY_CHANGE = {"epochs", "patience", "cooldown"}  # what a resumed run may change
 ADAM = ("exp_avg", "exp_avg_sq")  # what torch's Adam keeps of each parameter
 
 
@@ -247,7 +247,7 @@ def _require_same(
     given = asdict(config)
     # A file from before a field came has its default.
     found = {field.name: field.default for field in fields(config)} | found
-    for key in sorted(found.keys() - HOW_IT_ENDS):
+    for key in sorted(found.keys() - MAY_CHANGE):
         if given.get(key) != found[key]:
             raise ValueError(
                 f"{path} is of another run: {name}.{key} must be {found[key]!r}, "

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from transformer_lib.translation.corpus import DATA
-from transformer_lib.translation.run import CHOICES, PRESETS
+from transformer_lib.translation.run import PRESETS, RECIPE_CHOICES
 from transformer_lib.translation.translator import ALPHA
 
 PROGRAM = "python -m transformer_lib.translation"
@@ -137,7 +137,7 @@ def _train(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="any other choice, which TransformerConfig and FullConfig explain in "
-        "the book's reference: " + ", ".join(sorted(CHOICES)),
+        "the book's reference: " + ", ".join(sorted(RECIPE_CHOICES)),
     )
     _device(command)
 

@@ -21,7 +21,7 @@ from transformer_lib.faster import FullConfig, FullEpoch, full_train
 from transformer_lib.faster.distributed import is_main, wait_for_main, world_size
 from transformer_lib.files import read_file, sole_use, write_json
 from transformer_lib.training.checkpoint import UNREADABLE
-from transformer_lib.training.run import HOW_IT_ENDS, STATE
+from transformer_lib.training.run import MAY_CHANGE, STATE
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
 from transformer_lib.translation.translator import (
@@ -70,17 +70,22 @@ PRESETS: dict[str, Recipe] = {
     },
 }
 
-OF_THE_TOKENIZER = {"src_vocab_size", "tgt_vocab_size"}
-OF_THE_TOKENIZER |= {"pad_id", "bos_id", "eos_id"}
+SET_BY_TOKENIZER = {"src_vocab_size", "tgt_vocab_size", "pad_id", "bos_id", "eos_id"}
 MODEL_CHOICES = {
     field.name: field.type
     for field in fields(ModernConfig)
-    if field.name not in OF_THE_TOKENIZER
+    if field.name not in SET_BY_TOKENIZER
 }
 TRAINING_CHOICES = {field.name: field.type for field in fields(FullConfig)}
-CHOICES = MODEL_CHOICES | TRAINING_CHOICES | {"vocab_size": int, "max_tokens": int}
-CHOICES |= {"bpe_dropout": float, "bpe_dropout_epochs": int}
-SAME = CHOICES.keys() - HOW_IT_ENDS | {"sentences_sha256"}
+RECIPE_CHOICES = {
+    **MODEL_CHOICES,
+    **TRAINING_CHOICES,
+    "vocab_size": int,
+    "max_tokens": int,
+    "bpe_dropout": float,
+    "bpe_dropout_epochs": int,
+}
+MUST_STAY = RECIPE_CHOICES.keys() - MAY_CHANGE | {"sentences_sha256"}
 
 
 def require_choices(recipe: Recipe) -> None:
@@ -97,10 +102,10 @@ def require_choices(recipe: Recipe) -> None:
         ValueError: If one is no such choice.
     """
     for name, value in recipe.items():
-        if name not in CHOICES:
-            known = ", ".join(sorted(CHOICES))
+        if name not in RECIPE_CHOICES:
+            known = ", ".join(sorted(RECIPE_CHOICES))
             raise ValueError(f"choices are {known}; got {name}")
-        require_type(CHOICES[name], **{name: value})
+        require_type(RECIPE_CHOICES[name], **{name: value})
         if isinstance(value, int | float) and not abs(value) < 2**63:  # as nan is not
             raise ValueError(f"{name} must be between -2**63 and 2**63, got {value}")
 
@@ -302,7 +307,7 @@ def _begin(folder: Path, record: Mapping[str, object]) -> None:
         write_json(path, record)
         return
     found = read_record(folder)  # the scores in it hold until this run ends
-    for name in sorted(SAME):
+    for name in sorted(MUST_STAY):
         if record.get(name) != found.get(name):
             raise ValueError(
                 f"{path} is of another run: {name} must be {found.get(name)}, "
