@@ -426,7 +426,7 @@ def test_every_preset_is_possible():
         run.require_choices(preset)
         choices = run._chosen(preset, run.MODEL_CHOICES)
         run.build_model(run.ModernConfig.base(9, **choices))
-        run.FullConfig(**run._chosen(preset, run.TRAINING_CHOICES))
+        run.ScaleConfig(**run._chosen(preset, run.TRAINING_CHOICES))
 
 
 def test_choices_are_checked_by_name_and_type():
@@ -513,7 +513,7 @@ def test_bpe_dropout_comes_before_the_cooldown(
             sizes[epoch] = sum(int((b.tgt > 2).sum()) for b in batches(epoch))
         return []
 
-    monkeypatch.setattr(run, "full_train", look)
+    monkeypatch.setattr(run, "train_at_scale", look)
     recipe = {"vocab_size": 300, "max_tokens": 80, "d_model": 32, "num_heads": 2}
     recipe |= {"d_ff": 64, "num_layers": 1, "max_len": MAX_LEN, "epochs": 6}
     recipe |= {"cooldown": cooldown, "bpe_dropout": 0.2}
@@ -561,7 +561,7 @@ def test_a_finished_run_goes_on_for_more_epochs(files, copy, call):
 
 
 def test_updates_that_were_skipped_are_told(capsys):
-    epoch = run.FullEpoch(2, 9, 0.1, 2.0, 1.5, 0.5, 100, 4.0)
+    epoch = run.ScaleEpoch(2, 9, 0.1, 2.0, 1.5, 0.5, 100, 4.0)
     command.print_epoch(epoch)
     command.print_epoch(replace(epoch, skipped=3))
     without, told = capsys.readouterr().out.splitlines()

@@ -136,7 +136,7 @@ def _train(command: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="any other choice, which TransformerConfig and FullConfig explain in "
+        help="any other choice, which TransformerConfig and ScaleConfig explain in "
         "the book's reference: " + ", ".join(sorted(RECIPE_CHOICES)),
     )
     _device(command)

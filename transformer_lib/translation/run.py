@@ -17,7 +17,7 @@ from transformer_lib.checks import (
     require_type,
 )
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
-from transformer_lib.faster import FullConfig, FullEpoch, full_train
+from transformer_lib.faster import ScaleConfig, ScaleEpoch, train_at_scale
 from transformer_lib.faster.distributed import is_main, wait_for_main, world_size
 from transformer_lib.files import read_file, sole_use, write_json
 from transformer_lib.training.checkpoint import UNREADABLE
@@ -76,7 +76,7 @@ MODEL_CHOICES = {
     for field in fields(ModernConfig)
     if field.name not in SET_BY_TOKENIZER
 }
-TRAINING_CHOICES = {field.name: field.type for field in fields(FullConfig)}
+TRAINING_CHOICES = {field.name: field.type for field in fields(ScaleConfig)}
 RECIPE_CHOICES = {
     **MODEL_CHOICES,
     **TRAINING_CHOICES,
@@ -96,7 +96,7 @@ def require_choices(recipe: Recipe) -> None:
             ``Tokenizer.encode_at_random``; where such a cut is too long, the usual one
             stays), ``bpe_dropout_epochs``, how many epochs before the cooldown have it
             (otherwise all), and any argument of ``TransformerConfig`` and
-            ``FullConfig``, by name.
+            ``ScaleConfig``, by name.
 
     Raises:
         ValueError: If one is no such choice.
@@ -117,7 +117,7 @@ def train_translator(
     *,
     device: str = "cpu",
     command: str = "",
-    on_epoch: Callable[[FullEpoch], None] | None = None,
+    on_epoch: Callable[[ScaleEpoch], None] | None = None,
 ) -> Scores:
     """Train a translator, or go on where the folder's run was stopped.
 
@@ -128,7 +128,7 @@ def train_translator(
     Args:
         corpus: Its "train" is learned from, its "validation" watched.
         recipe: The choices; the rest are those of ``TransformerConfig.base`` and
-            ``FullConfig``.
+            ``ScaleConfig``.
         folder: Made if it does not exist.
         device: "cpu" or "cuda".
         command: What the user typed, for the record.
@@ -144,7 +144,7 @@ def train_translator(
     """
     require_choices(recipe)
     folder = Path(folder)
-    config = FullConfig(**_chosen(recipe, TRAINING_CHOICES))
+    config = ScaleConfig(**_chosen(recipe, TRAINING_CHOICES))
     last = config.epochs - config.cooldown  # before the cooldown
     if last < 1:
         raise ValueError(
@@ -198,7 +198,7 @@ def train_translator(
             _begin(folder, record)
             tokenizer.save(folder / TOKENIZER)
         wait_for_main()  # which may refuse
-        history = full_train(
+        history = train_at_scale(
             model, batches, validation, config, folder=folder, on_epoch=on_epoch
         )
         if is_main():
