@@ -17,7 +17,7 @@ from tables import add, read
 from toys import cross_weights, exact_share
 
 from transformer_lib.data import Batch, Pair, make_batch, token_batches
-from transformer_lib.data.toy import SPECIAL_IDS, toy_pairs
+from transformer_lib.data.corpora.toy import SPECIAL_IDS, toy_pairs
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import TrainingConfig, evaluate, train_step

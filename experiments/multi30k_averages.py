@@ -15,7 +15,7 @@ from multi30k_scores import MAX_TOKENS
 from tables import add, read
 
 from transformer_lib.data import Tokenizer, token_batches
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.training import (
     average_weights,
     evaluate,

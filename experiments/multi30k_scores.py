@@ -18,7 +18,7 @@ from pathlib import Path
 from tables import add, read
 
 from transformer_lib.data import token_batches
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.training import evaluate
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import encode_pairs, measure

@@ -15,7 +15,7 @@ from multi30k_scores import TESTS
 from sacrebleu.metrics import BLEU
 
 from transformer_lib.data import Tokenizer, pad
-from transformer_lib.data.multi30k import SPLITS, multi30k
+from transformer_lib.data.corpora.multi30k import SPLITS, multi30k
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.files import write_csv
 from transformer_lib.model import padding_mask

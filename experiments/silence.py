@@ -23,7 +23,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from transformer_lib.data import pad
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.decoding import Prefixes, beam_search
 from transformer_lib.files import write_csv
 from transformer_lib.model import Transformer, inference

@@ -16,7 +16,7 @@ from tables import add, read
 from torch import Tensor
 
 from transformer_lib.data import Batch, Pair, make_batch, token_batches
-from transformer_lib.data.toy import SPECIAL_IDS, toy_pairs
+from transformer_lib.data.corpora.toy import SPECIAL_IDS, toy_pairs
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig, record_attention
 from transformer_lib.training import train

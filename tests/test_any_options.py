@@ -16,7 +16,7 @@ from tiny_run import (
     write_files,
 )
 
-from transformer_lib.data import grammar
+from transformer_lib.data.corpora import grammar
 from transformer_lib.translation import Translator, corpus
 from transformer_lib.translation.options import RECIPE_CHOICES
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from transformer_lib.data.grammar import (
+from transformer_lib.data.corpora.grammar import (
     RUNNING,
     Clause,
     NounPhrase,
@@ -477,7 +477,7 @@ def test_the_words_are_few_enough_for_a_small_model(default):
 
 def test_the_same_seed_gives_the_same_pairs_in_another_process():
     code = (
-        "from transformer_lib.data.grammar import sentence_pairs;"
+        "from transformer_lib.data.corpora.grammar import sentence_pairs;"
         "print(ascii(sentence_pairs(200, seed=3)))"
     )
     printed = subprocess.run(
@@ -529,7 +529,7 @@ def test_the_books_own_pairs_are_in_no_split(default, monkeypatch):
     texts = {text for split in default for pair in split for text in pair}
     assert texts.isdisjoint(text for pair in RUNNING for text in pair)
     first = default.train[0]
-    monkeypatch.setattr("transformer_lib.data.grammar.RUNNING", [first])
+    monkeypatch.setattr("transformer_lib.data.corpora.grammar.RUNNING", [first])
     made = splits()
     assert all(first not in split for split in made)
     assert len(made.train) == len(default.train)

@@ -14,8 +14,8 @@ from torch import nn
 
 from bookkit.excerpts import excerpt
 from transformer_lib.data import Tokenizer
-from transformer_lib.data.grammar import sentence_pairs
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.grammar import sentence_pairs
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.decoding import beam_search
 from transformer_lib.faster import remove_heads
 from transformer_lib.faster.quantization import dequantize, quantize_rows

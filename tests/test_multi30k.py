@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from transformer_lib.data import Tokenizer
-from transformer_lib.data import multi30k as module
-from transformer_lib.data.multi30k import SPLITS, download, multi30k
+from transformer_lib.data.corpora import multi30k as module
+from transformer_lib.data.corpora.multi30k import SPLITS, download, multi30k
 
 SIZES = {
     "train": 29_000,

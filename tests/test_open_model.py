@@ -17,7 +17,7 @@ from bookkit.open_model.graph import graph
 from bookkit.open_model.recording import record
 from bookkit.widgets.control import read
 from bookkit.widgets.translator import EXAMPLES
-from transformer_lib.data.grammar import sentence_pairs
+from transformer_lib.data.corpora.grammar import sentence_pairs
 from transformer_lib.decoding.prefixes import Prefixes, length_limits
 from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, to_script

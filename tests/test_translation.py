@@ -22,7 +22,8 @@ import sacrebleu
 import torch
 from book_files import ROOT
 
-from transformer_lib.data import Tokenizer, grammar, multi30k
+from transformer_lib.data import Tokenizer
+from transformer_lib.data.corpora import grammar, multi30k
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.faster import FastDecoder
 from transformer_lib.model import record_attention

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from bookkit.plotting import LINES
 from bookkit.widgets.panel import Panel, Table, choose, press, slide
 from transformer_lib.data import Batch, Tokenizer, make_batch, token_batches
-from transformer_lib.data.grammar import RUNNING, splits
+from transformer_lib.data.corpora.grammar import RUNNING, splits
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import TrainingConfig, evaluate, train_step

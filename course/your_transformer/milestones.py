@@ -20,7 +20,7 @@ from bookkit.exercises.calling import NOT_THEIRS, own_lines, plain
 from bookkit.exercises.report import Report
 from bookkit.exercises.state import as_before
 from transformer_lib.data import Batch, make_batch, pad, token_batches
-from transformer_lib.data.toy import toy_pairs
+from transformer_lib.data.corpora.toy import toy_pairs
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, inference
 from transformer_lib.training import TrainingConfig, train_step

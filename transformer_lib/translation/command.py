@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from transformer_lib.checks import require_positive
-from transformer_lib.data import multi30k
+from transformer_lib.data.corpora import multi30k
 from transformer_lib.faster import ScaleEpoch
 from transformer_lib.faster.distributed import (
     process_group,
