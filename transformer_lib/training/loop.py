@@ -85,11 +85,10 @@ def train(
 
     Raises:
         OSError: If the folder cannot be written, for example because the disk is full.
-        ValueError: If the folder holds a run of another model or config, more epochs
-            than ``config`` asks for, or a damaged file; if another process trains
-            there; if an epoch or the validation has no batches; if the validation loss
-            or a weight becomes infinite or not a number, in which case the epoch is not
-            kept; or if ``step`` raises it.
+        ValueError: As ``step`` and the run raise it; if another process trains in the
+            folder; if an epoch or the validation has no batches; or if the validation
+            loss or a weight becomes infinite or not a number, in which case the epoch
+            is not kept.
 
     Source: Vaswani et al. (2017), section 5.
     """
