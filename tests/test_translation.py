@@ -393,8 +393,8 @@ def test_a_finished_run_says_what_it_was(folder, translator):
 
 
 def test_a_pair_longer_than_the_position_table_is_refused(translator):
-    pairs = {"validation": [("ba", " ".join(["ba"] * MAX_LEN))]}
-    with pytest.raises(ValueError, match="validation, pair 1 must have at most 43"):
+    pairs = [("ba", " ".join(["ba"] * MAX_LEN))]
+    with pytest.raises(ValueError, match="pairs, pair 1 must have at most 43"):
         run.encode_pairs(translator, pairs, 1000)
 
 
@@ -451,11 +451,11 @@ def test_a_pair_too_long_to_learn_from_is_named_and_nothing_is_cut_off(translato
     pairs = [("ba", "ba"), ("ba de", "ba de fi")]
     tokenizer = translator.tokenizer
     longest = len(tokenizer.encode("ba de fi")) + 1
-    encoded = run.encode_pairs(translator, {"train": pairs}, longest)
-    assert [tuple(map(tokenizer.decode, pair)) for pair in encoded["train"]] == pairs
+    encoded = run.encode_pairs(translator, pairs, longest)
+    assert [tuple(map(tokenizer.decode, pair)) for pair in encoded] == pairs
     match = f"train, pair 2 must have at most {longest - 1} tokens .* got {longest}:"
     with pytest.raises(ValueError, match=match):
-        run.encode_pairs(translator, {"train": pairs}, longest - 1)
+        run.encode_pairs(translator, pairs, longest - 1, "train")
 
 
 @pytest.mark.parametrize(

@@ -157,46 +157,38 @@ def train_translator(
     torch.manual_seed(config.seed)
     translator = untrained(pairs["train"], recipe)
     model = translator.model.to(device)
-    named = {corpus.title(split): found for split, found in pairs.items()}
-    encoded = encode_pairs(translator, named, recipe["max_tokens"])
-    encoded = {split: encoded[corpus.title(split)] for split in pairs}
-
-    name = f"CPU, {torch.get_num_threads()} threads"
-    if device == "cuda":
-        name = torch.cuda.get_device_name()
+    max_tokens = recipe["max_tokens"]
+    encoded = {
+        split: encode_pairs(translator, found, max_tokens, corpus.title(split))
+        for split, found in pairs.items()
+    }
+    on_cpu = f"CPU, {torch.get_num_threads()} threads"
     record = {
         "command": command,
         "corpus": asdict(corpus),
         "sentences_sha256": {split: digest(pairs[split]) for split in pairs},
         **recipe,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "device": name,
+        "device": torch.cuda.get_device_name() if device == "cuda" else on_cpu,
         "processes": world_size(),
         "torch": torch.__version__,
     }
-    tokenizer = translator.tokenizer
-    longest = min(recipe["max_tokens"], model.config.max_len)
     first = last + 1 - recipe.get("bpe_dropout_epochs", last)  # with BPE-dropout
 
     def batches(epoch: int) -> Iterable[Batch]:
         seed, learned = f"{config.seed} {epoch}", encoded["train"]
         if dropout and first <= epoch <= last:
-            random = Random(seed)
-
-            def cut(sentence: str) -> list[int]:
-                ids = tokenizer.encode_at_random(sentence, dropout, random)
-                return ids if len(ids) < longest else tokenizer.encode(sentence)
-
-            learned = [(cut(source), cut(target)) for source, target in pairs["train"]]
-            learned = [pair for pair in learned if any(pair)]
-        drawn = token_batches(learned, recipe["max_tokens"], seed=seed)
+            learned = cut_at_random(
+                translator, pairs["train"], max_tokens, dropout, Random(seed)
+            )
+        drawn = token_batches(learned, max_tokens, seed=seed)
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
-    validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
+    validation = list(token_batches(encoded["validation"], max_tokens))
     with sole_use(folder if is_main() else None):
         if is_main():
             _begin(folder, record)
-            tokenizer.save(folder / TOKENIZER)
+            translator.tokenizer.save(folder / TOKENIZER)
         wait_for_main()  # which may refuse
         history = train_at_scale(
             model, batches, validation, config, folder=folder, on_epoch=on_epoch
@@ -243,18 +235,20 @@ def measure(
 
 def encode_pairs(
     translator: Translator,
-    splits: Mapping[str, Sequence[Sentences]],
+    pairs: Sequence[Sentences],
     max_tokens: int,
-) -> dict[str, list[Pair]]:
+    name: str = "pairs",
+) -> list[Pair]:
     """Turn pairs of sentences into pairs of token ids; nothing is cut off.
 
     Args:
         translator: Its model says how long a sentence may be.
-        splits: Pairs of sentences, by a name for the error.
-        max_tokens: How long else it may be.
+        pairs: Sentences; a pair that has no text is left out.
+        max_tokens: How long else a sentence may be.
+        name: What the error calls them.
 
     Returns:
-        Pairs of token ids, likewise, without the pairs that have no text.
+        Pairs of token ids.
 
     Raises:
         ValueError: If sentences have more tokens, EOS or BOS counted; the message says
@@ -262,21 +256,37 @@ def encode_pairs(
     """
     encode = translator.tokenizer.encode
     longest = min(max_tokens, translator.model.config.max_len)
-    encoded = {}
-    for split, pairs in splits.items():
-        ids = [(encode(source), encode(target)) for source, target in pairs]
-        lengths = {n: max(map(len, pair)) + 1 for n, pair in enumerate(ids, 1)}
-        require_no_faults(
-            {
-                n: f"{split}, pair {n} must have at most {longest} tokens a side with "
-                f"the end, got {length}: cut it into shorter ones"
-                for n, length in lengths.items()
-                if length > longest
-            },
-            "pairs",
-        )
-        encoded[split] = [pair for pair in ids if any(pair)]
-    return encoded
+    ids = [(encode(source), encode(target)) for source, target in pairs]
+    lengths = {n: max(map(len, pair)) + 1 for n, pair in enumerate(ids, 1)}
+    require_no_faults(
+        {
+            n: f"{name}, pair {n} must have at most {longest} tokens a side with "
+            f"the end, got {length}: cut it into shorter ones"
+            for n, length in lengths.items()
+            if length > longest
+        },
+        "pairs",
+    )
+    return [pair for pair in ids if any(pair)]
+
+
+def cut_at_random(
+    translator: Translator,
+    pairs: Sequence[Sentences],
+    max_tokens: int,
+    dropout: float,
+    random: Random,
+) -> list[Pair]:
+    """Encode pairs with BPE-dropout; where that makes too many tokens, without."""
+    tokenizer = translator.tokenizer
+    longest = min(max_tokens, translator.model.config.max_len)
+
+    def cut(sentence: str) -> list[int]:
+        ids = tokenizer.encode_at_random(sentence, dropout, random)
+        return ids if len(ids) < longest else tokenizer.encode(sentence)
+
+    cuts = [(cut(source), cut(target)) for source, target in pairs]
+    return [pair for pair in cuts if any(pair)]
 
 
 def digest(pairs: Sequence[Sentences]) -> str:
