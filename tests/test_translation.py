@@ -173,13 +173,6 @@ def test_a_model_that_the_fast_decoder_does_not_know_writes_by_itself(translator
     assert "decoder.layers.0.cross_attention" in maps
 
 
-def test_the_command_takes_the_fast_decoder_away(folder, call, answer, monkeypatch):
-    expected = 0, answer("go ba") + "\n"
-    monkeypatch.setattr(FastDecoder, "decode", None)  # cannot be called
-    arguments = "translate", "--readable", "--model", folder, "go ba"
-    assert call(*arguments)[:2] == expected
-
-
 @pytest.fixture
 def batches(translator, monkeypatch):
     """What is translated together, batch by batch."""

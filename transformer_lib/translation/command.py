@@ -180,7 +180,6 @@ def load(options: argparse.Namespace) -> Translator:
     device = choose_device(options)
     translator = Translator.load(options.model)
     translator.model.to(device)
-    translator.fast = not options.readable
     say(f"The model is {options.model}, on {device}.")
     return translator
 

@@ -209,11 +209,6 @@ def _model(command: argparse.ArgumentParser) -> None:
         default=ALPHA,
         help=f"length penalty of a beam (default: {ALPHA}; the paper's is 0.6)",
     )
-    command.add_argument(
-        "--readable",
-        action="store_true",
-        help="use the decoder of the book's part II instead of the fast one",
-    )
 
 
 def _device(command: argparse.ArgumentParser) -> None:
