@@ -192,17 +192,3 @@ def test_the_smallest_vocabularies_are_searched(vocab_size, beam_size, use_cache
     greedy = greedy_decode(model, src, **how)
     if beam_size == 1:
         assert [found[0].tokens for found in each] == greedy
-
-
-@examples(15, 500)
-@given(tasks(), st.sampled_from(["beam_size", "alpha", "max_len"]), st.data())
-def test_what_no_search_can_do_is_refused_by_name(task, name, data):
-    model, src, how = task
-    bad = {
-        "beam_size": st.integers(max_value=0),
-        "alpha": st.floats(max_value=-101) | st.floats(101) | st.just(float("nan")),
-        "max_len": st.integers(max_value=0) | st.integers(model.config.max_len + 1),
-    }[name]
-    value = data.draw(bad)
-    with pytest.raises(ValueError, match=f"^{name} must be .*, got "):
-        beam_search(model, src, **{**how, name: value})
