@@ -375,45 +375,6 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_after(lines):
-    """Be killed after so many lines of the library's own code, wherever that is."""
-    library = Path(training.__file__).parents[1]
-    ours = [
-        *map(str, (library / "training").glob("*.py")),
-        str(library / "faster" / "training_at_scale.py"),
-        str(library / "files.py"),
-    ]
-
-    def trace(frame, event, _):
-        nonlocal lines
-        if frame.f_code.co_filename not in ours:
-            return None
-        lines -= event == "line"
-        if lines < 0:
-            die()
-        return trace
-
-    sys.settrace(trace)
-
-
-def test_a_run_killed_anywhere_again_and_again_ends_as_one_never_stopped(tmp_path):
-    expected = never_stopped()
-    rng, kills = random.Random(0), 0
-    lines = 500  # an epoch is some 1,200, and as many again to resume
-    while killed(
-        run, tmp_path, prepare=functools.partial(die_after, rng.randrange(lines))
-    ):
-        kills += 1
-        lines += 500
-    assert kills >= 3
-    assert_same(run(tmp_path), expected)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".lock",
-        "log.csv",
-        STATE,
-    ]
-
-
 @pytest.mark.parametrize("write", [1, 2])
 @pytest.mark.parametrize("moment", ["half written", "before the name", "after it"])
 def test_a_run_killed_while_it_writes_ends_as_one_never_stopped(
