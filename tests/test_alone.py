@@ -131,6 +131,14 @@ def test_the_wrong_half_is_refused_by_name():
     assert type(build_model(WRITER)) is DecoderAlone
 
 
+def test_an_encoder_alone_may_pad_with_any_id(src):
+    reader = EncoderAlone(replace(READER, pad_id=1)).eval()  # as RoBERTa does
+    wider = F.pad(src, (0, 2), value=1)
+    assert_close(reader(wider)[:, :S], reader(src))
+    with pytest.raises(ValueError, match="bos_id must differ from pad_id, got 1 and 1"):
+        replace(WRITER, pad_id=1)
+
+
 # -- A decoder alone -------------------------------------------------------------------
 
 

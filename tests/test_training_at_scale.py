@@ -107,7 +107,7 @@ def test_a_run_is_not_resumed_as_one_of_the_other_kind(tmp_path):
     config = TrainingConfig(epochs=1)
     train(new_model(), batches, VALIDATION, config, folder=tmp_path / "short")
     run(tmp_path / "full", replace(CONFIG, epochs=1))
-    with pytest.raises(ValueError, match=r"accumulate must be None, got 2"):
+    with pytest.raises(ValueError, match=r"accumulate must be 1, got 2"):
         run(tmp_path / "short")
     with pytest.raises(ValueError, match=r"accumulate must be 2, got None"):
         TrainingRun(new_model(), replace(config, warmup_steps=4), tmp_path / "full")

@@ -77,16 +77,16 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         require_field_types(self)
-        if self.bos_id == self.pad_id:  # it would be hidden from the tokens after it
-            raise ValueError(
-                f"bos_id must differ from pad_id, got {self.bos_id} and {self.pad_id}"
-            )
-        for name in ("bos_id", "eos_id"):
-            value, size = getattr(self, name), self.tgt_vocab_size
+        size = self.tgt_vocab_size  # None where nothing is written
+        for name, value in {"bos_id": self.bos_id, "eos_id": self.eos_id}.items():
             if size is not None and not 0 <= value < size:
                 raise ValueError(
                     f"{name} must be below tgt_vocab_size, got {value} and {size}"
                 )
+        if size is not None and self.bos_id == self.pad_id:  # it would be hidden
+            raise ValueError(
+                f"bos_id must differ from pad_id, got {self.bos_id} and {self.pad_id}"
+            )
         require_positive(num_layers=self.num_layers)
         require_not_negative(norm_eps=self.norm_eps)
         require_finite(norm_eps=self.norm_eps)
