@@ -23,7 +23,7 @@ from tables import add, read
 from torch import Tensor
 
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
-from transformer_lib.data.grammar import splits
+from transformer_lib.data.corpora.grammar import splits
 from transformer_lib.model import (
     DecoderLayer,
     MultiHeadAttention,

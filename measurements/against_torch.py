@@ -146,10 +146,10 @@ def dense_inference(model: nn.Module, src: Tensor, tgt: Tensor) -> Callable[[], 
 
 
 def our_decoding(model: nn.Module, src: Tensor) -> Callable[[], None]:
-    """Write LENGTH tokens for each sentence; EOS is PAD, which is never written."""
+    """Write LENGTH tokens for each sentence, with a model whose EOS is PAD."""
 
     def run() -> None:
-        written = greedy_decode(model, src, bos_id=BOS, eos_id=PAD, max_len=LENGTH)
+        written = greedy_decode(model, src, max_len=LENGTH)
         assert [len(tokens) for tokens in written] == [LENGTH] * len(src)
 
     return run
@@ -259,7 +259,11 @@ def compare_decoding(seconds: float) -> None:
     torch.set_num_threads(1)
     for sizes in SIZES:
         config = TransformerConfig(
-            src_vocab_size=VOCABULARY, tgt_vocab_size=VOCABULARY, dropout=0.0, **sizes
+            src_vocab_size=VOCABULARY,
+            tgt_vocab_size=VOCABULARY,
+            eos_id=PAD,
+            dropout=0.0,
+            **sizes,
         )
         model, src = Transformer(config), batch()[0]
         theirs = torch_decoding(TorchTransformer(config), src)

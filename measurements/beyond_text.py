@@ -14,7 +14,7 @@ from tables import add, read
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_lib.data.shapes import random_clouds
+from transformer_lib.data.corpora.shapes import random_clouds
 from transformer_lib.model import (
     Encoder,
     PositionalEncoding,

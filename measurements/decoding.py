@@ -28,7 +28,6 @@ from transformer_lib.faster import FastDecoder
 from transformer_lib.model import Transformer, TransformerConfig
 
 SENTENCES, NEW_TOKENS, VOCABULARY, BEAM = 16, 60, 8000, 4
-NEVER = PAD  # as EOS: our decoding never writes it
 
 
 def batch() -> Tensor:
@@ -85,14 +84,13 @@ def decoders(config: TransformerConfig) -> dict[str, Callable[[], None]]:
     src = batch()
     ours, theirs = Transformer(config), marian(config)
     fast = FastDecoder(ours)
-    limits = {"bos_id": BOS, "eos_id": NEVER, "max_len": NEW_TOKENS}
 
     def greedy(model: nn.Module, use_cache: bool = True) -> None:
-        written = greedy_decode(model, src, **limits, use_cache=use_cache)
+        written = greedy_decode(model, src, max_len=NEW_TOKENS, use_cache=use_cache)
         assert [len(tokens) for tokens in written] == [NEW_TOKENS] * SENTENCES
 
     def beam(model: nn.Module) -> None:
-        found = beam_search(model, src, **limits, beam_size=BEAM)
+        found = beam_search(model, src, max_len=NEW_TOKENS, beam_size=BEAM)
         assert all(len(h.tokens) == NEW_TOKENS for best in found for h in best)
 
     return {
@@ -155,7 +153,7 @@ def main() -> None:
     for sizes in SIZES:
         if arguments.width in (None, sizes["d_model"]):
             config = TransformerConfig.base(
-                VOCABULARY, dropout=0.0, max_len=128, **sizes
+                VOCABULARY, dropout=0.0, max_len=128, eos_id=PAD, **sizes
             )
             print(compare(config, arguments.rounds), flush=True)
 

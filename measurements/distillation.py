@@ -95,7 +95,7 @@ def pairs_of(data: str) -> list:
     elif data == "labelled":
         sources = [source for source, _ in true[TRUE:]]
         true = [*true[:TRUE], *teacher_pairs(teacher().translate, sources)]
-    return encode_pairs(teacher(), {data: true}, MAX_TOKENS)[data]
+    return encode_pairs(teacher(), true, MAX_TOKENS)
 
 
 def endless(pairs: list, seed: int) -> Iterator[Batch]:
@@ -164,7 +164,7 @@ def run(name: str, seed: int) -> dict:
     seconds = time.thread_time() - start
     translator = Translator(model.eval(), teacher().tokenizer)
     pairs = Corpus().pairs("test")
-    encoded = encode_pairs(translator, {"test": pairs}, MAX_TOKENS)["test"]
+    encoded = encode_pairs(translator, pairs, MAX_TOKENS)
     batches = list(token_batches(encoded, MAX_TOKENS))
     scores = measure(translator, pairs)
     return {

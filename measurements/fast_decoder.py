@@ -33,7 +33,7 @@ from transformer_lib.model import Transformer, TransformerConfig
 TABLE = Path(__file__).with_suffix(".csv")
 KEYS_TABLE = TABLE.with_stem("fast_decoder_keys")
 BATCHES, NEW_TOKENS, VOCABULARY, BEAM = (1, 3, 10, 30, 100), 24, 8000, 4
-PAD, BOS = 0, 1
+PAD = 0
 SIZES = {
     128: {"num_heads": 4, "d_ff": 256, "num_layers": 4},
     256: {"num_heads": 8, "d_ff": 1024, "num_layers": 3},
@@ -140,13 +140,14 @@ def measure(
 ) -> list[dict[str, object]]:
     """Run all ways in turn, by each method; give a row for each."""
     config = TransformerConfig.base(
-        VOCABULARY, dropout=0.0, max_len=128, d_model=width, **SIZES[width]
+        VOCABULARY, dropout=0.0, max_len=128, d_model=width, eos_id=PAD, **SIZES[width]
     )
     model, src = Transformer(config).eval(), batch(sentences)
-    limits = {"bos_id": BOS, "eos_id": PAD, "max_len": NEW_TOKENS}
     searches: dict[str, Callable] = {
-        "greedy": lambda model: greedy_decode(model, src, **limits),
-        "beam": lambda model: beam_search(model, src, **limits, beam_size=BEAM),
+        "greedy": lambda model: greedy_decode(model, src, max_len=NEW_TOKENS),
+        "beam": lambda model: beam_search(
+            model, src, max_len=NEW_TOKENS, beam_size=BEAM
+        ),
     }
     searches = {method: searches[method] for method in methods}
     ways = ["readable", *choices]

@@ -17,7 +17,7 @@ from tables import add, read
 from toys import cross_weights, exact_share
 
 from transformer_lib.data import Batch, Pair, make_batch, token_batches
-from transformer_lib.data.toy import SPECIAL_IDS, toy_pairs
+from transformer_lib.data.corpora.toy import SPECIAL_IDS, toy_pairs
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import TrainingConfig, evaluate, train_step
@@ -67,7 +67,7 @@ def word_row(model: Transformer, word: str) -> dict[str, object]:
     The weights are two digits each, in hundredths, row by row; 99 also stands for 1.
     """
     batch = make_batch([pair_of(word)])
-    (written,) = greedy_decode(model, batch.src, bos_id=1, eos_id=2, max_len=16)
+    (written,) = greedy_decode(model, batch.src, max_len=16)
     weights = cross_weights(model, batch)[0].flatten().tolist()  # (T * S)
     return {
         "word": word,

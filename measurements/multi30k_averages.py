@@ -15,7 +15,7 @@ from multi30k_scores import MAX_TOKENS
 from tables import add, read
 
 from transformer_lib.data import Tokenizer, token_batches
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.training import (
     average_weights,
     evaluate,
@@ -51,12 +51,12 @@ def main(folders: list[str], averages: Path = AVERAGES) -> None:
             raise ValueError(
                 f"{folder} must hold {max(COUNTS)} epochs' weights, got {len(recent)}"
             )
-        validation = encode_pairs(translator, {"": multi30k("validation")}, MAX_TOKENS)
+        validation = encode_pairs(translator, multi30k("validation"), MAX_TOKENS)
         for count in COUNTS:
             if (folder.name, count) in done:
                 continue
             load_weights(model, average_weights(recent[-count:]), source="the average")
-            loss, _ = evaluate(model, token_batches(validation[""], MAX_TOKENS))
+            loss, _ = evaluate(model, token_batches(validation, MAX_TOKENS))
             bleu = measure(translator, multi30k("validation"), beam=5).bleu_lowercased
             row = {"run": folder.name, "epochs": len(about["history"])}
             row |= {"epochs_averaged": count, "loss": f"{loss:.4f}"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.files import write_csv
 from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, to_script

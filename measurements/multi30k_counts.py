@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.files import write_csv
 from transformer_lib.javascript.weights import from_script, to_script
 from transformer_lib.translation import Translator

@@ -18,7 +18,7 @@ from pathlib import Path
 from tables import add, read
 
 from transformer_lib.data import token_batches
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.training import evaluate
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import encode_pairs, measure
@@ -45,7 +45,8 @@ def losses(translator: Translator) -> Iterable[tuple[str, str, float]]:
     losses of different vocabularies cannot be compared.
     """
     splits = {"train": multi30k("train")[:SEEN], "validation": multi30k("validation")}
-    for split, pairs in encode_pairs(translator, splits, MAX_TOKENS).items():
+    for split, sentences in splits.items():
+        pairs = encode_pairs(translator, sentences, MAX_TOKENS)
         loss, _ = evaluate(translator.model, token_batches(pairs, MAX_TOKENS))
         yield split, "loss", loss
         yield split, "tokens", sum(len(tgt) + 1 for _, tgt in pairs) / len(pairs)

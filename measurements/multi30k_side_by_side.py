@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from transformer_lib.faster import full_training
+from transformer_lib.faster import training_at_scale
 from transformer_lib.translation.command import main as command
 
 ONE_PASS = ("r_drop=0.0", "dropout=0.3")
@@ -44,7 +44,7 @@ def train(name: str, folder: Path) -> int:
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.optim.Adam = partial(torch.optim.Adam, fused=True)
     for loss in ("label_smoothed_loss", "disagreement"):
-        setattr(full_training, loss, compiled(getattr(full_training, loss)))
+        setattr(training_at_scale, loss, compiled(getattr(training_at_scale, loss)))
     seed, choices = RUNS[name]
     which = ["--data", "multi30k", "--seed", str(seed), "--threads", "1"]
     where = ["--output", str(folder / name)]

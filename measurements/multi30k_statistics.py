@@ -7,6 +7,7 @@ test sets are put together here, so that each group below has enough sentences.
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,7 +15,7 @@ from multi30k_scores import TESTS
 from sacrebleu.metrics import BLEU
 
 from transformer_lib.data import Tokenizer, pad
-from transformer_lib.data.multi30k import SPLITS, multi30k
+from transformer_lib.data.corpora.multi30k import SPLITS, multi30k
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.files import write_csv
 from transformer_lib.model import padding_mask
@@ -138,25 +139,26 @@ def fault_rows(translator: Translator) -> Iterator[Row]:
     encoded = [[*tokenizer.encode(source), tokenizer.eos_id] for source in sources]
     order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]))
 
-    def bleu(cut: int | None, bos_id: int, eos_id: int) -> float:
-        written = {}
-        for begin in range(0, len(order), 100):
-            batch = order[begin : begin + 100]
-            src = pad([encoded[i][:cut] for i in batch], tokenizer.pad_id)
-            ids = greedy_decode(translator.model, src, bos_id=bos_id, eos_id=eos_id)
-            written |= dict(zip(batch, map(tokenizer.decode, ids), strict=True))
+    def bleu(cut: int | None = None, **ids: int) -> float:
+        model, written = translator.model, {}
+        with patch.object(model, "config", replace(model.config, **ids)):
+            for begin in range(0, len(order), 100):
+                batch = order[begin : begin + 100]
+                src = pad([encoded[i][:cut] for i in batch], tokenizer.pad_id)
+                found = map(tokenizer.decode, greedy_decode(model, src))
+                written |= dict(zip(batch, found, strict=True))
         texts = [written[i] for i in range(len(order))]
         return BLEU(lowercase=True).corpus_score(texts, [references]).score
 
-    table, bos, eos = "validation BLEU, faults", tokenizer.bos_id, tokenizer.eos_id
-    yield table, "no fault", bleu(None, bos, eos)
-    yield table, "source without its EOS", bleu(-1, bos, eos)
-    yield table, "EOS in place of BOS", bleu(None, eos, eos)
-    yield table, "EOS ignored by the loop", bleu(None, bos, tokenizer.pad_id)
+    table = "validation BLEU, faults"
+    yield table, "no fault", bleu()
+    yield table, "source without its EOS", bleu(-1)
+    yield table, "EOS in place of BOS", bleu(bos_id=tokenizer.eos_id)
+    yield table, "EOS ignored by the loop", bleu(eos_id=tokenizer.pad_id)
     with patch("transformer_lib.decoding.prefixes.padding_mask", inverted):
-        yield table, "mask inverted, cross-attention", bleu(None, bos, eos)
+        yield table, "mask inverted, cross-attention", bleu()
         with patch("transformer_lib.model.transformer.padding_mask", inverted):
-            yield table, "mask inverted, everywhere", bleu(None, bos, eos)
+            yield table, "mask inverted, everywhere", bleu()
 
 
 def score_rows(translator: Translator) -> Iterator[Row]:

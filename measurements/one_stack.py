@@ -11,7 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer_lib.data import pad
-from transformer_lib.data.grammar import NOUNS, PREPOSITIONS, PRONOUNS, sentence_pairs
+from transformer_lib.data.corpora.grammar import (
+    NOUNS,
+    PREPOSITIONS,
+    PRONOUNS,
+    sentence_pairs,
+)
 from transformer_lib.model import causal_mask, padding_mask
 from transformer_lib.variants import (
     EncoderAlone,

@@ -44,7 +44,9 @@ def fit(name: str) -> dict[str, object]:
     model = (Transformer if MASKS[name] else Peeking)(config)
     translator = Translator(model, tokenizer, fast=False)
     pairs = {split: Corpus().pairs(split) for split in ("train", "validation")}
-    encoded = encode_pairs(translator, pairs, MAX_TOKENS)
+    encoded = {
+        name: encode_pairs(translator, pairs[name], MAX_TOKENS) for name in pairs
+    }
 
     def batches(epoch: int) -> Iterable[Batch]:
         return token_batches(encoded["train"], MAX_TOKENS, seed=f"{SEED} {epoch}")

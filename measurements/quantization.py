@@ -23,7 +23,7 @@ from sacrebleu.metrics import BLEU
 from tables import add, read
 from torch import nn
 
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.faster.quantization import (
     QuantizedLinear,
     calibrate,

@@ -16,7 +16,7 @@ from tables import add, read
 from torch import Tensor
 from tqdm import tqdm
 
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.model import MultiHeadAttention, Transformer, fused_attention
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import measure

@@ -23,7 +23,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from transformer_lib.data import pad
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.decoding import Prefixes, beam_search
 from transformer_lib.files import write_csv
 from transformer_lib.model import Transformer, inference
@@ -36,7 +36,7 @@ SPLITS = ("validation", "test_2016", "test_2017", "mscoco")  # never trained on
 GROUP = 4  # tokens: 4 to 7, 8 to 11, ...
 SHORTEST_JOINED = 16
 EACH = 30  # texts of a kind in a group, at most
-PAD, BOS, EOS = 0, 1, 2
+PAD, EOS = 0, 2
 
 Found = tuple[float, list[int]]  # a log-probability and what was written
 
@@ -62,10 +62,10 @@ def measure(model: Transformer, captions: int, ids: list[int]) -> dict[str, obje
     """Compare three translations of a text by their log-probabilities."""
     src = pad([[*ids, EOS]], PAD)  # (1, S)
     with inference(model):
-        first = Prefixes(model, src, BOS, use_cache=False).next_logits()  # (1, V)
+        first = Prefixes(model, src, use_cache=False).next_logits()  # (1, V)
     first = first.log_softmax(dim=-1)[0]  # (V)
     silence = first[EOS].item()
-    beam = beam_search(model, src, bos_id=BOS, eos_id=EOS, alpha=0.0)[0][0]
+    beam = beam_search(model, src, alpha=0.0)[0][0]
     best, written = likeliest(
         model, src, max((silence, []), (beam.log_prob, beam.tokens))
     )
@@ -92,7 +92,7 @@ def likeliest(model: Transformer, src: Tensor, best: Found) -> Found:
         best: The likeliest translation known so far.
     """
     with inference(model):
-        prefixes = Prefixes(model, src, BOS, use_cache=True)
+        prefixes = Prefixes(model, src, use_cache=True)
         log_probs = torch.zeros(1)  # (rows)
         while True:
             sums = prefixes.next_logits().log_softmax(dim=-1)  # (rows, V)

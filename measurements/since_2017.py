@@ -22,7 +22,7 @@ import torch
 from tables import add, read
 
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
-from transformer_lib.data.grammar import sentence_pairs
+from transformer_lib.data.corpora.grammar import sentence_pairs
 from transformer_lib.model import Transformer, inference
 from transformer_lib.training import evaluate, label_smoothed_loss
 from transformer_lib.variants import ModernConfig, ModernTransformer

@@ -16,7 +16,7 @@ from tables import add, read
 from torch import Tensor
 
 from transformer_lib.data import Batch, Pair, make_batch, token_batches
-from transformer_lib.data.toy import SPECIAL_IDS, toy_pairs
+from transformer_lib.data.corpora.toy import SPECIAL_IDS, toy_pairs
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig, record_attention
 from transformer_lib.training import train
@@ -64,9 +64,7 @@ def held_out(task: str, count: int, seed: int) -> list[Pair]:
 
 def exact_share(model: Transformer, pairs: Sequence[Pair]) -> float:
     """Count the answers that greedy decoding gets wholly right."""
-    answers = greedy_decode(
-        model, make_batch(pairs).src, bos_id=1, eos_id=2, max_len=16
-    )
+    answers = greedy_decode(model, make_batch(pairs).src, max_len=16)
     right = [
         answer == target for answer, (_, target) in zip(answers, pairs, strict=True)
     ]

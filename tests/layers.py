@@ -13,5 +13,5 @@ def decoder_layer(d_model, num_heads, d_ff, **choices):
 
 def _parts(d_model, num_heads, d_ff, **choices):
     sizes = {"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
-    config = TransformerConfig(src_vocab_size=1, tgt_vocab_size=1, **sizes, **choices)
+    config = TransformerConfig(src_vocab_size=3, tgt_vocab_size=3, **sizes, **choices)
     return TransformerParts(config)

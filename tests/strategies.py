@@ -86,10 +86,14 @@ def configs(draw, has_source=None, least_width=2):
     while heads * d_k < least_width:
         d_k += 2
     kind = ModernConfig if source is None else TransformerConfig
+    pad_id = draw(st.integers(0, min(source or target, target) - 1))
+    ids = st.integers(0, target - 1)
     return kind(
         src_vocab_size=source,
         tgt_vocab_size=target,
-        pad_id=draw(st.integers(0, min(source or target, target) - 1)),
+        pad_id=pad_id,
+        bos_id=draw(ids.filter(lambda i: i != pad_id)),
+        eos_id=draw(ids),
         d_model=heads * d_k,
         num_heads=heads,
         d_ff=draw(sizes(7)),

@@ -112,9 +112,9 @@ def test_it_may_have_a_window_and_is_recorded(reader, src):
 
 def test_it_does_not_decode(reader, src):
     with pytest.raises(AttributeError, match=r"'EncoderAlone' .* no attribute 'new_c"):
-        greedy_decode(reader, src, bos_id=BOS, eos_id=EOS)
+        greedy_decode(reader, src)
     with pytest.raises(ValueError, match="got a EncoderAlone"):
-        greedy_decode(FastDecoder(reader), src, bos_id=BOS, eos_id=EOS)
+        greedy_decode(FastDecoder(reader), src)
 
 
 def test_the_wrong_half_is_refused_by_name():
@@ -129,6 +129,14 @@ def test_the_wrong_half_is_refused_by_name():
     with pytest.raises(ValueError, match="to share embeddings, got 13 and None"):
         replace(READER, share_embeddings=True)
     assert type(build_model(WRITER)) is DecoderAlone
+
+
+def test_an_encoder_alone_may_pad_with_any_id(src):
+    reader = EncoderAlone(replace(READER, pad_id=1)).eval()  # as RoBERTa does
+    wider = F.pad(src, (0, 2), value=1)
+    assert_close(reader(wider)[:, :S], reader(src))
+    with pytest.raises(ValueError, match="bos_id must differ from pad_id, got 1 and 1"):
+        replace(WRITER, pad_id=1)
 
 
 # -- A decoder alone -------------------------------------------------------------------
@@ -158,7 +166,7 @@ def test_prompts_of_any_lengths_get_what_each_would_get_alone(changes, use_cache
     model = DecoderAlone(replace(WRITER, **changes)).eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.7)
-    found = continue_tokens(model, PROMPTS, eos_id=EOS, top_k=1, use_cache=use_cache)
+    found = continue_tokens(model, PROMPTS, top_k=1, use_cache=use_cache)
     assert found == [by_hand(model, prompt, 11) for prompt in PROMPTS]
     assert found[-1] == []
     assert any(found)
@@ -169,14 +177,15 @@ def test_a_text_that_ends_leaves_the_others_as_they_are(writer):
     prompts = [[4], [5, 6], [7]]
     whole = [by_hand(writer, prompt, 11) for prompt in prompts]
     expected = [text[: text.index(ends)] if ends in text else text for text in whole]
-    assert continue_tokens(writer, prompts, eos_id=ends, top_k=1) == expected
+    writer.config = replace(writer.config, eos_id=ends)
+    assert continue_tokens(writer, prompts, top_k=1) == expected
     assert len(expected[0]) <= 1
 
 
 def test_the_fast_decoder_writes_the_same(writer):
-    expected = continue_tokens(writer, PROMPTS, eos_id=EOS, top_k=1)
+    expected = continue_tokens(writer, PROMPTS, top_k=1)
     fast = FastDecoder(writer)
-    assert continue_tokens(fast, PROMPTS, eos_id=EOS, top_k=1) == expected
+    assert continue_tokens(fast, PROMPTS, top_k=1) == expected
 
 
 def test_the_same_seed_draws_the_same_with_and_without_a_cache(writer):
@@ -184,7 +193,6 @@ def test_the_same_seed_draws_the_same_with_and_without_a_cache(writer):
         continue_tokens(
             writer,
             PROMPTS,
-            eos_id=EOS,
             temperature=2.0,
             generator=torch.Generator().manual_seed(seed),
             use_cache=use_cache,
@@ -196,7 +204,7 @@ def test_the_same_seed_draws_the_same_with_and_without_a_cache(writer):
 
 def test_tokens_are_drawn_with_their_probabilities(writer):
     prompt, many = [1, 5], 4000
-    texts = continue_tokens(writer, [prompt] * many, eos_id=EOS, max_len=3)
+    texts = continue_tokens(writer, [prompt] * many, max_len=3)
     counts = torch.zeros(13)
     for text in texts:
         counts[text[0] if text else EOS] += 1
@@ -209,7 +217,7 @@ def test_tokens_are_drawn_with_their_probabilities(writer):
 
 def test_the_model_stays_in_its_mode(writer):
     writer.train()
-    continue_tokens(writer, [[1]], eos_id=EOS)
+    continue_tokens(writer, [[1]])
     assert writer.training
 
 
@@ -226,7 +234,7 @@ def test_the_model_stays_in_its_mode(writer):
 )
 def test_what_cannot_be_continued_is_refused(writer, prompts, choices, message):
     with pytest.raises(ValueError, match=message):
-        continue_tokens(writer, prompts, eos_id=EOS, **choices)
+        continue_tokens(writer, prompts, **choices)
 
 
 def test_a_model_with_a_source_is_refused():
@@ -234,8 +242,8 @@ def test_a_model_with_a_source_is_refused():
     with pytest.raises(
         ValueError, match="no source to write on, got src_vocab_size 13"
     ):
-        continue_tokens(model, [[1]], eos_id=EOS)
+        continue_tokens(model, [[1]])
 
 
 def test_no_prompt_gets_no_text(writer):
-    assert continue_tokens(writer, [], eos_id=EOS) == []
+    assert continue_tokens(writer, []) == []

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from transformer_lib.data.shapes import SHAPES, random_clouds
+from transformer_lib.data.corpora.shapes import SHAPES, random_clouds
 from transformer_lib.model import Encoder, PositionalEncoding
 from transformer_lib.variants import (
     Classifier,

@@ -31,7 +31,6 @@ from transformer_lib.variants import (
 from transformer_lib.variants.modern.transformer import POSITIONS, ModernConfig
 
 B, T, S, PAD = 2, 7, 11, 0
-IDS = {"bos_id": 1, "eos_id": 2}
 CONFIG = ModernConfig(
     src_vocab_size=13,
     tgt_vocab_size=17,
@@ -129,10 +128,10 @@ def test_with_and_without_a_cache_it_writes_the_same(model, tokens):
     memory, mask, cache = model.encode(src), padding_mask(src, PAD), model.new_cache()
     steps = [model.decode(tgt[:, [t]], memory, mask, cache) for t in range(T)]
     assert_close(torch.cat(steps, dim=1), model.decode(tgt, memory, mask))
-    written = greedy_decode(model, src, **IDS, max_len=9)
-    assert written == greedy_decode(model, src, **IDS, max_len=9, use_cache=False)
+    written = greedy_decode(model, src, max_len=9)
+    assert written == greedy_decode(model, src, max_len=9, use_cache=False)
     found = [
-        beam_search(model, src, **IDS, beam_size=3, max_len=9, use_cache=use_cache)
+        beam_search(model, src, beam_size=3, max_len=9, use_cache=use_cache)
         for use_cache in (True, False)
     ]
     with_cache, without = ([[h.tokens for h in row] for row in part] for part in found)
@@ -190,11 +189,11 @@ def test_only_a_config_with_a_choice_since_2017_stays_as_it_is(config):
 def test_the_fast_decoder_writes_the_same_or_refuses_it_by_name(model, tokens, choice):
     fast, refused = FastDecoder(model), choice[1]
     if refused is None:
-        written = greedy_decode(model, tokens[0], **IDS, max_len=9)
-        assert greedy_decode(fast, tokens[0], **IDS, max_len=9) == written
+        written = greedy_decode(model, tokens[0], max_len=9)
+        assert greedy_decode(fast, tokens[0], max_len=9) == written
     else:
         with pytest.raises(ValueError, match=refused):
-            greedy_decode(fast, tokens[0], **IDS, max_len=9)
+            greedy_decode(fast, tokens[0], max_len=9)
 
 
 def test_the_javascript_refuses_it_by_name(choice):

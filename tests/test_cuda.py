@@ -8,7 +8,12 @@ import torch
 
 from transformer_lib.data import token_batches
 from transformer_lib.decoding import beam_search, greedy_decode
-from transformer_lib.faster import FullConfig, autocast, checkpoint_layers, full_train
+from transformer_lib.faster import (
+    ScaleConfig,
+    autocast,
+    checkpoint_layers,
+    train_at_scale,
+)
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import evaluate
 from transformer_lib.translation.command import main
@@ -22,7 +27,7 @@ V = 11
 MODEL = TransformerConfig.base(
     V, d_model=32, num_heads=4, d_ff=64, num_layers=2, dropout=0.1, max_len=64
 )
-CONFIG = FullConfig(epochs=4, warmup_steps=20, factor=0.5, average=2)
+CONFIG = ScaleConfig(epochs=4, warmup_steps=20, factor=0.5, average=2)
 
 
 @pytest.fixture(autouse=True)
@@ -63,11 +68,13 @@ def test_it_scores_as_on_the_cpu():
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])
 def test_it_decodes_as_on_the_cpu_with_and_without_the_cache(decode):
     model = new_model()
-    full_train(model, batches, VALIDATION, CONFIG)  # untrained, scores are nearly equal
-    src, ids = VALIDATION[0].src, {"bos_id": 1, "eos_id": 2}
+    train_at_scale(
+        model, batches, VALIDATION, CONFIG
+    )  # untrained, scores are nearly equal
+    src = VALIDATION[0].src
 
     def written(device, use_cache):
-        found = decode(model.to(device), src.to(device), use_cache=use_cache, **ids)
+        found = decode(model.to(device), src.to(device), use_cache=use_cache)
         return [getattr(row[0], "tokens", row) for row in found]
 
     expected = written("cpu", True)
@@ -80,8 +87,8 @@ def test_a_run_that_was_stopped_comes_to_the_same_losses_up_to_rounding(
     tmp_path, precision
 ):
     config = replace(CONFIG, precision=precision)
-    whole = full_train(new_model().cuda(), batches, VALIDATION, config)
-    full_train(
+    whole = train_at_scale(new_model().cuda(), batches, VALIDATION, config)
+    train_at_scale(
         new_model().cuda(),
         batches,
         VALIDATION,
@@ -90,7 +97,7 @@ def test_a_run_that_was_stopped_comes_to_the_same_losses_up_to_rounding(
     )
     torch.rand(5, device="cuda")  # what dropout draws next must come from the file
     model = new_model().cuda()
-    resumed = full_train(model, batches, VALIDATION, config, folder=tmp_path)
+    resumed = train_at_scale(model, batches, VALIDATION, config, folder=tmp_path)
     assert [e.step for e in resumed] == [e.step for e in whole]
     for ours, theirs in zip(resumed, whole, strict=True):
         rounding = 2e-3 if precision == "float32" else 0.02
@@ -101,7 +108,7 @@ def test_short_numbers_learn_what_single_precision_learns():
     losses = {}
     for precision in ("float32", "bfloat16", "float16"):
         model = new_model().cuda()
-        full_train(model, batches, VALIDATION, replace(CONFIG, precision=precision))
+        train_at_scale(model, batches, VALIDATION, replace(CONFIG, precision=precision))
         assert all(p.dtype == torch.float32 for p in model.parameters())
         losses[precision], _ = evaluate(model, VALIDATION)
     assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.05)

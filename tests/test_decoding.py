@@ -37,7 +37,6 @@ CONFIG = TransformerConfig(
     max_len=MAX_LEN,
     positions="learned",
 )
-IDS = {"bos_id": BOS, "eos_id": EOS}
 
 
 @pytest.fixture
@@ -92,31 +91,23 @@ def test_greedy_decoding_equals_the_loop_by_hand(model, src):
         by_hand(model, alone(src, row), alone(src, row).size(1) + 50)
         for row in range(B)
     ]
-    assert greedy_decode(model, src, **IDS) == expected
+    assert greedy_decode(model, src) == expected
     assert (
         len({len(tokens) for tokens in expected}) > 3
     )  # or the batch would prove little
 
 
-@pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
-@pytest.mark.parametrize("positions", ["interleaved", "concatenated", "learned"])
-def test_greedy_decoding_is_the_same_without_the_cache(src, norm_first, positions):
-    model = Transformer(replace(CONFIG, norm_first=norm_first, positions=positions))
-    cached = greedy_decode(model, src, **IDS)
-    assert cached == greedy_decode(model, src, **IDS, use_cache=False)
-
-
 def test_a_padded_batch_gives_what_single_sentences_give(model, src):
-    single = [greedy_decode(model, alone(src, row), **IDS)[0] for row in range(B)]
-    assert greedy_decode(model, src, **IDS) == single
+    single = [greedy_decode(model, alone(src, row))[0] for row in range(B)]
+    assert greedy_decode(model, src) == single
     wider = nn.functional.pad(src, (0, 5), value=PAD)
-    assert greedy_decode(model, wider, **IDS) == single
+    assert greedy_decode(model, wider) == single
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_sentences_that_have_ended_cost_nothing(model, src, use_cache):
     counts = rows_decoded(model)
-    translations = greedy_decode(model, src, **IDS, use_cache=use_cache)
+    translations = greedy_decode(model, src, use_cache=use_cache)
     limits = length_limits(model, src, None)
     steps = [
         min(len(tokens) + 1, limit)  # one more for EOS, unless it was cut off
@@ -133,17 +124,17 @@ def test_the_limit_is_the_sentences_length_and_50_more_or_the_models(model, src)
 
 
 def test_only_a_translation_that_was_cut_off_is_as_long_as_its_limit(model, src):
-    whole = greedy_decode(model, src, **IDS, max_len=MAX_LEN)
+    whole = greedy_decode(model, src, max_len=MAX_LEN)
     for limit in (1, 8):
-        translations = greedy_decode(model, src, **IDS, max_len=limit)
+        translations = greedy_decode(model, src, max_len=limit)
         for short, long in zip(translations, whole, strict=True):
             assert short == long[:limit]
             assert (len(short) == limit) == (len(long) >= limit)
 
 
 def test_the_model_can_be_used_up_to_its_last_position(src):
-    model = Transformer(replace(CONFIG, max_len=S))
-    translations = greedy_decode(model, src, bos_id=BOS, eos_id=PAD)  # never written
+    model = Transformer(replace(CONFIG, max_len=S, eos_id=PAD))  # never written
+    translations = greedy_decode(model, src)
     assert [len(tokens) for tokens in translations] == [S] * B
 
 
@@ -152,61 +143,39 @@ def test_padding_is_never_written(model, src):
         model.output.weight[PAD] = 100 * model.output.weight.sum(0)
     logits = model(src[:, :S], torch.full((B, 1), BOS))
     assert (logits.argmax(-1) == PAD).any()
-    assert all(PAD not in tokens for tokens in greedy_decode(model, src, **IDS))
-
-
-def test_the_model_decodes_without_dropout_and_keeps_its_mode(model, src):
-    expected = greedy_decode(model, src, **IDS)
-    model.train()
-    model.encoder.eval()
-    before = [module.training for module in model.modules()]
-    assert greedy_decode(model, src, **IDS) == expected
-    assert [module.training for module in model.modules()] == before
-    with pytest.raises(ValueError, match="max_len"):
-        greedy_decode(model, src, **IDS, max_len=0)
-    assert [module.training for module in model.modules()] == before
+    assert all(PAD not in tokens for tokens in greedy_decode(model, src))
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])
-def test_however_it_decodes_dropout_and_gradients_are_off(model, src, decode):
+def test_dropout_and_gradients_are_off_and_each_part_keeps_its_mode(model, src, decode):
     seen = set()
-    model.train().decoder.register_forward_hook(
+    model.train().encoder.eval()
+    before = [module.training for module in model.modules()]
+    model.decoder.register_forward_hook(
         lambda decoder, _, output: seen.add((decoder.training, output.requires_grad))
     )
-    decode(model, src, **IDS, max_len=3)
+    decode(model, src, max_len=3)
     assert seen == {(False, False)}
-    assert model.training
-
-
-def test_decoding_leaves_no_gradients(model, src):
-    greedy_decode(model, src, **IDS)
-    assert all(parameter.grad is None for parameter in model.parameters())
+    with pytest.raises(ValueError, match="max_len"):
+        decode(model, src, max_len=0)
+    assert [module.training for module in model.modules()] == before
     model(src, src % TGT).sum().backward()  # the model is not spoilt by inference mode
 
 
 def test_a_source_longer_than_the_position_table_is_refused(model):
     src = torch.ones(1, MAX_LEN + 1, dtype=torch.int64)
     with pytest.raises(ValueError, match="at most max_len long, got 62 and 61"):
-        greedy_decode(model, src, **IDS)
+        greedy_decode(model, src)
 
 
 def test_impossible_limits_and_models_are_refused(model, src):
     with pytest.raises(ValueError, match="max_len must be at least 1, got 0"):
-        greedy_decode(model, src, **IDS, max_len=0)
+        greedy_decode(model, src, max_len=0)
     with pytest.raises(ValueError, match="at most the model's, got 62 and 61"):
-        greedy_decode(model, src, **IDS, max_len=MAX_LEN + 1)
+        greedy_decode(model, src, max_len=MAX_LEN + 1)
     alone = DecoderAlone(ModernConfig(**asdict(CONFIG) | {"src_vocab_size": None}))
     with pytest.raises(AttributeError, match=r"'DecoderAlone' .* no attribute 'encode"):
-        greedy_decode(alone, src, **IDS)
-
-
-@pytest.mark.parametrize("decode", [greedy_decode, sample, beam_search])
-@pytest.mark.parametrize("use_cache", [True, False])
-def test_a_translation_cannot_begin_with_padding(src, decode, use_cache):
-    model = Transformer(replace(CONFIG, pad_id=7))
-    expected = "bos_id must differ from the model's pad_id, got 7 and 7"
-    with pytest.raises(ValueError, match=expected):
-        decode(model, src, bos_id=7, eos_id=EOS, use_cache=use_cache)
+        greedy_decode(alone, src)
 
 
 # -- Beam search ---------------------------------------------------------------------
@@ -251,7 +220,7 @@ def test_a_beam_as_wide_as_everything_finds_the_best_of_all_translations():
         for tokens in product(words, repeat=length)
     ]
     found = beam_search(
-        model, src, **IDS, beam_size=len(everything), alpha=alpha, max_len=longest
+        model, src, beam_size=len(everything), alpha=alpha, max_len=longest
     )
     for row in range(2):
         expected = []
@@ -270,35 +239,15 @@ def test_a_beam_as_wide_as_everything_finds_the_best_of_all_translations():
             assert ours.score == pytest.approx(score, rel=1e-5)
 
 
-@pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
-@pytest.mark.parametrize("positions", ["interleaved", "learned"])
-def test_beam_search_finds_the_same_without_the_cache(src, norm_first, positions):
-    config = replace(CONFIG, norm_first=norm_first, positions=positions)
-    model = Transformer(config)
-    cached = beam_search(model, src, **IDS)
-    assert all(map(same, cached, beam_search(model, src, **IDS, use_cache=False)))
-
-
 def test_a_padded_batch_finds_what_single_sentences_find(model, src):
-    single = [beam_search(model, alone(src, row), **IDS)[0] for row in range(B)]
-    assert all(map(same, beam_search(model, src, **IDS), single))
+    single = [beam_search(model, alone(src, row))[0] for row in range(B)]
+    assert all(map(same, beam_search(model, src), single))
     assert len({len(h.tokens) for best in single for h in best}) > 2
 
 
 def test_a_beam_of_one_is_greedy_decoding(model, src):
-    best = [found[0].tokens for found in beam_search(model, src, **IDS, beam_size=1)]
-    assert best == greedy_decode(model, src, **IDS)
-
-
-def test_log_probs_are_those_of_the_model_and_scores_are_penalised(model, src):
-    for row, found in enumerate(beam_search(model, src, **IDS, beam_size=3, alpha=0.8)):
-        assert 1 <= len(found) <= 3
-        assert found == sorted(found, key=lambda h: (h.ended, h.score), reverse=True)
-        for tokens, log_prob, score, ended in found:
-            whole = [*tokens, EOS] if ended else tokens
-            expected = log_prob_of(model, alone(src, row), whole)
-            assert log_prob == pytest.approx(expected, rel=1e-5)
-            assert score == pytest.approx(log_prob / length_penalty(len(whole), 0.8))
+    best = [found[0].tokens for found in beam_search(model, src, beam_size=1)]
+    assert best == greedy_decode(model, src)
 
 
 def test_the_length_penalty_by_hand():
@@ -322,7 +271,7 @@ def test_the_extensions_by_hand():
 def test_searched_sentences_leave_the_batch(model, src):
     steps = []
     counts = rows_decoded(model)
-    beam_search(model, src, **IDS, on_step=steps.append)
+    beam_search(model, src, on_step=steps.append)
     rows = [len(step) for step in steps]
     assert counts == [rows[0]] + [4 * number for number in rows[1:]]
     assert rows[0] == B > rows[-1]
@@ -330,7 +279,7 @@ def test_searched_sentences_leave_the_batch(model, src):
 
 def test_every_step_is_reported(model, src):
     steps = []
-    found = beam_search(model, src, **IDS, beam_size=3, on_step=steps.append)
+    found = beam_search(model, src, beam_size=3, on_step=steps.append)
     for sentence in range(B):
         own = [step[sentence] for step in steps if sentence in step]
         ended = [h for step in own for h in step if h.ended]
@@ -346,19 +295,19 @@ def test_every_step_is_reported(model, src):
 
 
 def test_where_only_eos_can_be_written_the_search_ends_at_once(src):
-    model = Transformer(replace(CONFIG, tgt_vocab_size=2))
-    for found in beam_search(model, src, bos_id=1, eos_id=1):
+    model = Transformer(replace(CONFIG, tgt_vocab_size=2, eos_id=1))
+    for found in beam_search(model, src):
         assert found == [([], 0.0, 0.0, True)]
 
 
 def test_an_impossible_beam_is_refused(model, src):
     with pytest.raises(ValueError, match="beam_size must be at least 1, got 0"):
-        beam_search(model, src, **IDS, beam_size=0)
+        beam_search(model, src, beam_size=0)
     for alpha in (100.5, -100.5, math.inf, -math.inf, math.nan):
         with pytest.raises(ValueError, match=rf"in \[-100, 100\], got {alpha}"):
-            beam_search(model, src, **IDS, alpha=alpha)
+            beam_search(model, src, alpha=alpha)
     with pytest.raises(ValueError, match="at most the model's, got 62 and 61"):
-        beam_search(model, src, **IDS, max_len=MAX_LEN + 1)
+        beam_search(model, src, max_len=MAX_LEN + 1)
 
 
 # -- Sampling ------------------------------------------------------------------------
@@ -368,13 +317,13 @@ def test_an_impossible_beam_is_refused(model, src):
     "options", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-9}]
 )
 def test_sampling_that_leaves_no_choice_is_greedy_decoding(model, src, options):
-    assert sample(model, src, **IDS, **options) == greedy_decode(model, src, **IDS)
+    assert sample(model, src, **options) == greedy_decode(model, src)
 
 
 def test_the_same_generator_draws_the_same_also_without_the_cache(model, src):
     def draw(seed, **options):
         generator = torch.Generator().manual_seed(seed)
-        return sample(model, src, **IDS, generator=generator, **options)
+        return sample(model, src, generator=generator, **options)
 
     assert draw(1) == draw(1) == draw(1, use_cache=False)
     assert draw(1) != draw(2)
@@ -387,7 +336,7 @@ def test_tokens_are_drawn_as_often_as_they_are_likely(model):
     logits[:, PAD] = -torch.inf
     options = {"temperature": 3.0, "top_k": 8}
     shares = next_probabilities(logits, **options)[0]
-    first = sample(model, src, **IDS, max_len=1, **options)
+    first = sample(model, src, max_len=1, **options)
     counts = torch.bincount(torch.tensor([ids[0] if ids else EOS for ids in first]))
     counts = nn.functional.pad(counts, (0, TGT - len(counts)))
     deviation = (drawn * shares * (1 - shares)).sqrt()
@@ -422,12 +371,12 @@ def test_sampling_options_out_of_range_are_refused(model, src):
     for temperature in (0.0, -1.0, 1e-10, 1.1e9, math.nan, math.inf):
         expected = re.escape(f"in [1e-9, 1e9], got {temperature}")
         with pytest.raises(ValueError, match=expected):
-            sample(model, src, **IDS, temperature=temperature)
+            sample(model, src, temperature=temperature)
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
-        sample(model, src, **IDS, top_k=0)
+        sample(model, src, top_k=0)
     for top_p in (0.0, 9e-7, 1.5, math.nan):
         with pytest.raises(ValueError, match=rf"in \[1e-6, 1\], got {top_p}"):
-            sample(model, src, **IDS, top_p=top_p)
+            sample(model, src, top_p=top_p)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -448,16 +397,16 @@ def test_with_the_cache_the_decoder_reads_one_token_and_without_it_all(
     model.decoder.register_forward_pre_hook(
         lambda _, inputs: lengths.append(inputs[0].size(1))
     )
-    decode(model, src, **IDS, max_len=4)
+    decode(model, src, max_len=4)
     assert lengths == [1, 1, 1, 1]
     lengths.clear()
-    decode(model, src, **IDS, max_len=4, use_cache=False)
+    decode(model, src, max_len=4, use_cache=False)
     assert lengths == [1, 2, 3, 4]
 
 
 def test_the_search_ends_when_as_many_have_been_found_as_the_beam_holds(model, src):
     steps = []
-    beam_search(model, src, **IDS, beam_size=2, max_len=30, on_step=steps.append)
+    beam_search(model, src, beam_size=2, max_len=30, on_step=steps.append)
     early = 0
     for sentence in range(B):
         own = [step[sentence] for step in steps if sentence in step]
@@ -469,9 +418,7 @@ def test_the_search_ends_when_as_many_have_been_found_as_the_beam_holds(model, s
 
 
 def test_a_beam_holds_four_and_its_penalty_is_0_6_unless_told_otherwise(model, src):
-    assert beam_search(model, src, **IDS) == beam_search(
-        model, src, **IDS, beam_size=4, alpha=0.6
-    )
+    assert beam_search(model, src) == beam_search(model, src, beam_size=4, alpha=0.6)
 
 
 def test_while_no_sentence_leaves_what_is_kept_of_the_memory_stays(
@@ -484,13 +431,13 @@ def test_while_no_sentence_leaves_what_is_kept_of_the_memory_stays(
         "select",
         lambda *args, **how: stays.append(how["same_memory"]) or select(*args, **how),
     )
-    beam_search(model, src, **IDS, max_len=3)
+    beam_search(model, src, max_len=3)
     assert stays == [False, True]  # one row for each sentence becomes four
 
 
 def test_the_temperature_is_one_unless_told_otherwise(model, src):
     def draw(**options):
         generator = torch.Generator().manual_seed(1)
-        return sample(model, src, **IDS, generator=generator, **options)
+        return sample(model, src, generator=generator, **options)
 
     assert draw() == draw(temperature=1.0)

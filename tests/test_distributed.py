@@ -27,12 +27,12 @@ from torch import nn
 from transformer_lib import files
 from transformer_lib.data import make_batch, token_batches
 from transformer_lib.faster import (
-    FullConfig,
     LossScaler,
+    ScaleConfig,
     distributed,
-    full_step,
-    full_train,
-    full_training,
+    step_at_scale,
+    train_at_scale,
+    training_at_scale,
 )
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import load_tensors
@@ -47,7 +47,7 @@ V, PAD = 11, 0
 MODEL = TransformerConfig.base(
     V, d_model=4, num_heads=2, d_ff=5, num_layers=1, dropout=0.0, max_len=16
 )
-CONFIG = FullConfig(epochs=3, warmup_steps=4, average=2)
+CONFIG = ScaleConfig(epochs=3, warmup_steps=4, average=2)
 # What takes long to import; torch._dynamo comes with the first optimiser.
 PRELOADED = ["pytest", "torch._dynamo", "transformer_lib.translation.command"]
 LIMIT = 600  # seconds, after which a test has hung
@@ -193,8 +193,8 @@ CASES = {
 
 
 def noted(losses, *arguments, **more):
-    """Make the full step, and note its loss per token."""
-    loss, tokens = full_step(*arguments, **more)
+    """Make the step at scale, and note its loss per token."""
+    loss, tokens = step_at_scale(*arguments, **more)
     losses.append(loss / tokens)
     return loss, tokens
 
@@ -208,15 +208,15 @@ def train_in_each_way():
         if name == "plain" and distributed.rank():
             nn.init.zeros_(model.output.weight)  # it gets those of process 0
         steps = []
-        full_training.full_step = partial(noted, steps)
-        history = full_train(model, batches, VALIDATION, config)
+        training_at_scale.step_at_scale = partial(noted, steps)
+        history = train_at_scale(model, batches, VALIDATION, config)
         results[name] = {
             "weights": weights_of(model),
             "steps": steps,
             "losses": [[epoch.loss, epoch.validation_loss] for epoch in history],
             "tokens": [epoch.tokens for epoch in history],
         }
-    full_training.full_step = full_step
+    training_at_scale.step_at_scale = step_at_scale
     return results
 
 
@@ -255,7 +255,7 @@ def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_no
         optimizer = torch.optim.SGD(model.parameters())
         config = replace(CONFIG, max_norm=1e9)
         off = LossScaler(1, interval=0)
-        losses.append(full_step(model, optimizer, [batch], 0.0, config, off))
+        losses.append(step_at_scale(model, optimizer, [batch], 0.0, config, off))
         gradients.append([p.grad for p in model.parameters()])
     tokens = [count for _, count in losses]
     assert tokens == [9, 4, 5]
@@ -267,7 +267,7 @@ def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_no
 
 def skip_in_float16():
     torch.set_default_dtype(torch.float32)
-    full_training.precision.LossScaler = lambda *_, **__: LossScaler(
+    training_at_scale.precision.LossScaler = lambda *_, **__: LossScaler(
         2.0**40, interval=3
     )
     config = replace(CONFIG, epochs=12, precision="float16")
@@ -281,7 +281,7 @@ def skip_in_float16():
         model = new_model()
         if distributed.rank():
             model.output.weight.register_hook(spoil)
-        history = full_train(model, batches, VALIDATION, config)
+        history = train_at_scale(model, batches, VALIDATION, config)
     return weights_of(model), [epoch.skipped for epoch in history]
 
 
@@ -309,9 +309,11 @@ def train_in_parts(folder):
                 lambda *_: drawn.append(torch.get_rng_state())
             )
             config = replace(CONFIG, epochs=epochs)
-            history = full_train(model, batches, VALIDATION, config, folder=where)
+            history = train_at_scale(model, batches, VALIDATION, config, folder=where)
             runs.append((weights_of(model), [epoch.loss for epoch in history]))
-        full_train(new_model(), batches, VALIDATION, CONFIG, folder=folder / "by two")
+        train_at_scale(
+            new_model(), batches, VALIDATION, CONFIG, folder=folder / "by two"
+        )
     return runs[0], runs[2], drawn
 
 
@@ -331,25 +333,25 @@ def test_a_resumed_run_is_exact_since_each_process_draws_numbers_of_its_own(
 def go_on_together(folder):
     with distributed.process_group():
         model = new_model()
-        history = full_train(model, batches, VALIDATION, CONFIG, folder=folder)
+        history = train_at_scale(model, batches, VALIDATION, CONFIG, folder=folder)
     return weights_of(model), [epoch.loss for epoch in history]
 
 
 @pytest.mark.slow
 def test_another_number_of_processes_may_go_on_with_a_run(pair, tmp_path):
     brief = replace(CONFIG, epochs=1)
-    full_train(new_model(), batches, VALIDATION, brief, folder=tmp_path / "one")
+    train_at_scale(new_model(), batches, VALIDATION, brief, folder=tmp_path / "one")
     two = pair(go_on_together, tmp_path / "one")
     model = new_model()
-    history = full_train(model, batches, VALIDATION, CONFIG)
+    history = train_at_scale(model, batches, VALIDATION, CONFIG)
     assert two.wait() == [0, 0]
     expected = (weights_of(model), [epoch.loss for epoch in history])
     assert_nearly_the_same(two.found(0), expected)
 
     longer = replace(CONFIG, epochs=4)
     alone, by_two = new_model(), new_model()
-    full_train(by_two, batches, VALIDATION, longer, folder=tmp_path / "one")
-    full_train(alone, batches, VALIDATION, longer)
+    train_at_scale(by_two, batches, VALIDATION, longer, folder=tmp_path / "one")
+    train_at_scale(alone, batches, VALIDATION, longer)
     found, expected = weights_of(by_two), weights_of(alone)
     assert_nearly_the_same(found, expected)
 
@@ -499,14 +501,14 @@ def resume_apart(folder):
     try:
         with distributed.process_group():
             own = folder if distributed.is_main() else None
-            full_train(new_model(), batches, VALIDATION, CONFIG, folder=own)
+            train_at_scale(new_model(), batches, VALIDATION, CONFIG, folder=own)
     except (ValueError, OSError, SystemExit) as error:
         return str(error)
 
 
 @pytest.mark.slow
 def test_a_process_that_does_not_see_the_run_refuses_to_join_it(pair, tmp_path):
-    full_train(
+    train_at_scale(
         new_model(), batches, VALIDATION, replace(CONFIG, epochs=1), folder=tmp_path
     )
     two = pair(resume_apart, tmp_path)

@@ -749,10 +749,10 @@ def test_the_model_that_learned_by_peeking_is_lost_behind_the_mask(monkeypatch):
         model = load_model(path).float()
         encoded = encode_pairs(
             Translator(model, tokenizer),
-            {"validation": Corpus().pairs("validation")},
+            Corpus().pairs("validation"),
             peeking.MAX_TOKENS,
         )
-        batches = list(token_batches(encoded["validation"], peeking.MAX_TOKENS))
+        batches = list(token_batches(encoded, peeking.MAX_TOKENS))
         found = evaluate(model, batches)[1]
         assert found == pytest.approx(float(row["accuracy behind the mask"]), abs=1e-3)
         if row["trained"] == "peeking":

@@ -34,7 +34,6 @@ CONFIG = TransformerConfig(
     max_len=MAX_LEN,
     positions="learned",
 )
-IDS = {"bos_id": BOS, "eos_id": EOS}
 
 
 @pytest.fixture(autouse=True)
@@ -125,14 +124,14 @@ def test_random_models_write_the_same_as_fast_ones(request):
         config = random_config(chance)
         model, src = lively(config), random_batch(config, chance)
         fast = FastDecoder(model)
-        assert greedy_decode(fast, src, **IDS) == greedy_decode(model, src, **IDS)
-        search = {**IDS, "beam_size": chance.randint(1, 6)}
+        assert greedy_decode(fast, src) == greedy_decode(model, src)
+        search = {"beam_size": chance.randint(1, 6)}
         search["alpha"] = chance.choice([0.0, 0.6, 2.0])
         same_hypotheses(
             beam_search(fast, src, **search), beam_search(model, src, **search)
         )
         drawn = [
-            sample(each, src, **IDS, generator=torch.Generator().manual_seed(seed))
+            sample(each, src, generator=torch.Generator().manual_seed(seed))
             for each in (fast, model)
         ]
         assert drawn[0] == drawn[1]
@@ -352,7 +351,7 @@ def test_the_reserved_room_holds_no_leftovers_of_other_programs(
     torch.use_deterministic_algorithms(True)  # fills what is only reserved with nan
     try:
         assert torch.empty(3).isnan().all()
-        beam_search(FastDecoder(model), src, **IDS, beam_size=3)
+        beam_search(FastDecoder(model), src, beam_size=3)
     finally:
         torch.use_deterministic_algorithms(False)
     assert seen
@@ -362,8 +361,8 @@ def test_the_reserved_room_holds_no_leftovers_of_other_programs(
 def test_an_empty_source_gives_what_the_model_gives(model, src):
     src[3] = PAD
     fast = FastDecoder(model)
-    assert greedy_decode(fast, src, **IDS) == greedy_decode(model, src, **IDS)
-    same_hypotheses(beam_search(fast, src, **IDS), beam_search(model, src, **IDS))
+    assert greedy_decode(fast, src) == greedy_decode(model, src)
+    same_hypotheses(beam_search(fast, src), beam_search(model, src))
 
 
 class Operations(TorchDispatchMode):
@@ -437,12 +436,12 @@ def test_other_precisions_are_carried(src, dtype):
 
 def test_a_model_that_went_on_learning_writes_with_its_new_weights(model, src):
     fast = FastDecoder(model)
-    before = greedy_decode(fast, src, **IDS)
+    before = greedy_decode(fast, src)
     with torch.no_grad():
         for parameter in model.decoder.parameters():
             parameter.data.mul_(-1)
-    after = greedy_decode(fast, src, **IDS)
-    assert before != after == greedy_decode(model, src, **IDS)
+    after = greedy_decode(fast, src)
+    assert before != after == greedy_decode(model, src)
 
 
 def test_heads_that_were_cut_off_are_carried(model, src):
@@ -454,7 +453,7 @@ def test_heads_that_were_cut_off_are_carried(model, src):
     attention.w_o.weight = nn.Parameter(attention.w_o.weight[:, :8].detach())
     attention.num_heads = 2
     fast = FastDecoder(model)
-    assert greedy_decode(fast, src, **IDS) == greedy_decode(model, src, **IDS)
+    assert greedy_decode(fast, src) == greedy_decode(model, src)
 
 
 # -- Refusals --------------------------------------------------------------------------
@@ -530,13 +529,13 @@ def test_what_only_the_model_can_compute_is_refused_by_name(model, src, change, 
     change(model.decoder.layers[1])
     assert why_unsupported(model) == named
     with pytest.raises(ValueError, match=rf"known here, got {named}$"):
-        greedy_decode(FastDecoder(model), src, **IDS)
+        greedy_decode(FastDecoder(model), src)
 
 
 def test_a_method_set_on_the_model_is_refused_by_name(model, src):
     model.decode = lambda *inputs, **more: 2 * Transformer.decode(model, *inputs)
     with pytest.raises(ValueError, match=r"got a decode of its own at the model$"):
-        greedy_decode(FastDecoder(model), src, **IDS)
+        greedy_decode(FastDecoder(model), src)
 
 
 def test_a_hook_at_every_module_is_refused_and_the_model_may_be_fast_after_it(model):
@@ -555,14 +554,14 @@ def test_a_hook_at_every_module_is_refused_and_the_model_may_be_fast_after_it(mo
 
 def test_another_kind_of_model_is_refused_by_name(src):
     with pytest.raises(ValueError, match=r"got a Other$"):
-        greedy_decode(FastDecoder(Other(CONFIG)), src, **IDS)
+        greedy_decode(FastDecoder(Other(CONFIG)), src)
 
 
 def test_attention_is_not_recorded_in_silence(model, src):
     fast = FastDecoder(model)
     with record_attention(fast), pytest.raises(ValueError, match="another attention"):
-        greedy_decode(fast, src, **IDS)
-    assert greedy_decode(fast, src, **IDS) == greedy_decode(model, src, **IDS)
+        greedy_decode(fast, src)
+    assert greedy_decode(fast, src) == greedy_decode(model, src)
 
 
 def test_training_mode_is_refused_and_searching_leaves_it_for_a_while(model, src):
@@ -570,7 +569,7 @@ def test_training_mode_is_refused_and_searching_leaves_it_for_a_while(model, src
     fast = FastDecoder(model)
     with pytest.raises(ValueError, match="evaluation mode, got training mode"):
         fast.new_cache()
-    assert greedy_decode(fast, src, **IDS) == greedy_decode(model, src, **IDS)
+    assert greedy_decode(fast, src) == greedy_decode(model, src)
     assert model.decoder.layers[1].training
     assert not model.decoder.layers[0].training
 
@@ -579,7 +578,7 @@ def test_hooks_outside_of_the_decoder_are_called(model, src):
     called = []
     for module in (model.encoder, model.tgt_embedding, model.output):
         module.register_forward_hook(lambda module, *_: called.append(module))
-    greedy_decode(FastDecoder(model), src, **IDS, max_len=2)
+    greedy_decode(FastDecoder(model), src, max_len=2)
     assert {type(module) for module in called} == {
         type(model.encoder), type(model.tgt_embedding), type(model.output)
     }  # fmt: skip
@@ -592,11 +591,9 @@ def test_what_the_model_refuses_the_fast_decoder_refuses(model, src):
             ({"max_len": 0}, "max_len must be at least 1, got 0"),
         ):
             with pytest.raises(ValueError, match=match):
-                greedy_decode(each, src, **IDS, **change)
-        with pytest.raises(IndexError, match="tokens must be from 0 to 10, got 11"):
-            greedy_decode(each, src, bos_id=TGT, eos_id=EOS)
+                greedy_decode(each, src, **change)
         with pytest.raises(TypeError, match="integer token ids, got torch"):
-            greedy_decode(each, src.double(), **IDS)
+            greedy_decode(each, src.double())
         mask, token = padding_mask(src, PAD), torch.full((B, 1), BOS)
         memory, cache = each.encode(src), each.new_cache()
         with pytest.raises(ValueError, match=r"must be one new position.*, got 2"):
@@ -608,11 +605,11 @@ def test_what_the_model_refuses_the_fast_decoder_refuses(model, src):
         fast.decode(token, None, None, fast.new_cache())
     alone = DecoderAlone(ModernConfig(**asdict(CONFIG) | {"src_vocab_size": None}))
     with pytest.raises(AttributeError, match=r"'DecoderAlone' .* no attribute 'encode"):
-        greedy_decode(FastDecoder(alone), src, **IDS)
+        greedy_decode(FastDecoder(alone), src)
 
 
 def test_a_cache_is_needed_and_of_the_right_kind(model, src):
     with pytest.raises(TypeError, match="cache must come from new_cache, got NoneType"):
-        greedy_decode(FastDecoder(model), src, **IDS, use_cache=False)
+        greedy_decode(FastDecoder(model), src, use_cache=False)
     with pytest.raises(TypeError, match="got DecoderCache"):
         FastDecoder(model).decode(torch.full((B, 1), BOS), cache=model.new_cache())

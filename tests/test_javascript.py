@@ -14,8 +14,8 @@ from torch import nn
 
 from pages.javascript.excerpts import excerpt
 from transformer_lib.data import Tokenizer
-from transformer_lib.data.grammar import sentence_pairs
-from transformer_lib.data.multi30k import multi30k
+from transformer_lib.data.corpora.grammar import sentence_pairs
+from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.decoding import beam_search
 from transformer_lib.faster import remove_heads
 from transformer_lib.faster.quantization import dequantize, quantize_rows
@@ -320,7 +320,6 @@ def test_beam_search_finds_the_same_hypotheses_with_the_same_scores(
     ours, theirs, max_len, alpha
 ):
     src = [*theirs.tokenizer.encode(CAPTIONS[0]), theirs.tokenizer.eos_id]
-    ids = {"bos_id": theirs.tokenizer.bos_id, "eos_id": theirs.tokenizer.eos_id}
     steps = []
     [expected] = beam_search(
         theirs.model,
@@ -329,12 +328,11 @@ def test_beam_search_finds_the_same_hypotheses_with_the_same_scores(
         alpha=alpha,
         max_len=max_len,
         on_step=lambda step: steps.append(step[0]),
-        **ids,
     )
     found, found_steps = ours.evaluate(
         """([src, maxLen, alpha]) => {
           const steps = [], onStep = (step) => steps.push(step);
-          const options = { maxLen, alpha, beamSize: 3, bosId: 1, eosId: 2 };
+          const options = { maxLen, alpha, beamSize: 3 };
           return [beamSearch(ours.model, src, { ...options, onStep }), steps];
         }""",
         [src, max_len, alpha],

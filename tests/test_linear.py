@@ -13,7 +13,6 @@ from transformer_lib.variants import (
 from transformer_lib.variants.attention.linear import elu_features, sum_by_chunks
 
 B, H, T, S, D_K, D_V, PAD = 2, 3, 5, 13, 7, 11, 0
-IDS = {"bos_id": 1, "eos_id": 2}
 BACK, ALL = LinearAttention(causal=True), LinearAttention(causal=False)
 PAIRS = {  # for an encoder and for a decoder
     "linear": (ALL, BACK),

@@ -10,8 +10,8 @@ import pytest
 import requests
 
 from transformer_lib.data import Tokenizer
-from transformer_lib.data import multi30k as module
-from transformer_lib.data.multi30k import SPLITS, download, multi30k
+from transformer_lib.data.corpora import multi30k as module
+from transformer_lib.data.corpora.multi30k import SPLITS, download, multi30k
 
 SIZES = {
     "train": 29_000,
@@ -49,12 +49,18 @@ def published(monkeypatch):
 
 
 @pytest.fixture
-def folder(published, tmp_path):
-    folder = tmp_path / "multi30k"
-    folder.mkdir()
+def place(monkeypatch, tmp_path):
+    """The folder that the environment names; it does not exist yet."""
+    monkeypatch.setenv("MULTI30K_DIR", str(tmp_path / "new" / "folder"))
+    return tmp_path / "new" / "folder"
+
+
+@pytest.fixture
+def folder(published, place):
+    place.mkdir(parents=True)
     for name, content in published.items():
-        (folder / name).write_bytes(content)
-    return folder
+        (place / name).write_bytes(content)
+    return place
 
 
 @contextmanager
@@ -97,24 +103,17 @@ def serving(files, monkeypatch, cut_off=(), lengths_told=True):
 
 
 @pytest.mark.parametrize(("split", "stem"), SPLITS.items())
-def test_pairs_line_up_in_the_published_order(folder, split, stem):
-    pairs = multi30k(split, folder=folder)
+@pytest.mark.usefixtures("folder")
+def test_pairs_line_up_in_the_published_order(split, stem):
+    pairs = multi30k(split)
     expected = list(zip(LINES["en"], LINES["de"], strict=True))
     assert pairs == [*expected, (stem, stem)]
 
 
-def test_the_languages_may_be_exchanged(folder):
-    pairs = multi30k("train", source="de", target="en", folder=str(folder))
+@pytest.mark.usefixtures("folder")
+def test_the_languages_may_be_exchanged():
+    pairs = multi30k("train", source="de", target="en")
     assert pairs[0] == ("Ein Hund.", "A dog.")
-
-
-def test_the_environment_names_the_folder_and_an_argument_goes_first(
-    folder, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("MULTI30K_DIR", str(folder))
-    assert len(multi30k("train")) == 5
-    with pytest.raises(FileNotFoundError, match=r"empty.train\.en\.gz"):
-        multi30k("train", folder=tmp_path / "empty")
 
 
 def test_a_missing_file_is_named_and_the_message_says_what_to_run(tmp_path):
@@ -152,7 +151,7 @@ def test_a_damaged_file_is_refused_with_both_checksums(folder, published, damage
         r"Delete it and fetch it again"
     )
     with pytest.raises(ValueError, match=expected):
-        multi30k("validation", folder=folder)
+        multi30k("validation")
 
 
 def test_an_unknown_split_is_refused():
@@ -172,35 +171,28 @@ def test_an_unknown_language_is_refused(side):
 
 
 def test_download_fetches_every_file_shows_progress_and_is_then_done(
-    published, monkeypatch, tmp_path, capsys
+    published, monkeypatch, place, capsys
 ):
     with serving(published, monkeypatch) as asked:
-        place = download(tmp_path / "new" / "folder")
-        assert place == tmp_path / "new" / "folder"
+        assert download() == place
         assert sorted(asked) == sorted(published)
         assert "100%" in capsys.readouterr().err
-        assert download(str(place)) == place
+        assert download() == place
         assert len(asked) == len(published)
     found = {path.name: path.read_bytes() for path in place.iterdir()}
     assert found == published
-    assert len(multi30k("mscoco", folder=place)) == 5
+    assert len(multi30k("mscoco")) == 5
 
 
-@pytest.mark.parametrize("variable", [True, False])
-def test_download_fills_the_folder_that_multi30k_reads(
-    published, monkeypatch, tmp_path, variable
-):
-    if variable:
-        monkeypatch.setenv("MULTI30K_DIR", str(tmp_path / "named"))
+def test_without_the_variable_both_use_the_cache(published, monkeypatch, tmp_path):
     with serving(published, monkeypatch):
-        place = download()
-    assert place.is_relative_to(tmp_path / ("named" if variable else "cache"))
+        assert download().is_relative_to(tmp_path / "cache")
     assert len(multi30k("train")) == 5
 
 
 @pytest.mark.parametrize("lengths_told", [True, False])
 def test_a_transfer_that_is_cut_off_is_never_taken_for_whole(
-    published, monkeypatch, tmp_path, lengths_told
+    published, monkeypatch, place, lengths_told
 ):
     names = list(published)
     error = requests.RequestException if lengths_told else ValueError
@@ -209,40 +201,38 @@ def test_a_transfer_that_is_cut_off_is_never_taken_for_whole(
         serving(published, monkeypatch, cut_off, lengths_told),
         pytest.raises(error),
     ):
-        download(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == set(names[:3])
+        download()
+    assert {path.name for path in place.iterdir()} == set(names[:3])
     with serving(published, monkeypatch) as asked:
-        download(tmp_path)
+        download()
     assert asked == names[3:]
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == published
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == published
 
 
 def test_a_file_that_lies_there_damaged_is_fetched_anew(folder, published, monkeypatch):
     (folder / "val.de.gz").write_bytes(published["val.de.gz"][:9])
     with serving(published, monkeypatch) as asked:
-        download(folder)
+        download()
     assert asked == ["val.de.gz"]
-    assert len(multi30k("validation", folder=folder)) == 5
+    assert len(multi30k("validation")) == 5
 
 
-def test_another_file_than_the_published_one_is_refused(
-    published, monkeypatch, tmp_path
-):
+def test_another_file_than_the_published_one_is_refused(published, monkeypatch, place):
     served = dict.fromkeys(published, b"<html>Not what you asked for</html>")
     with (
         serving(served, monkeypatch),
         pytest.raises(ValueError, match=r"SHA256 hash .* does not match"),
     ):
-        download(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+        download()
+    assert list(place.iterdir()) == []
 
 
-def test_no_network_is_an_error_that_leaves_nothing(published, monkeypatch, tmp_path):
+def test_no_network_is_an_error_that_leaves_nothing(published, monkeypatch, place):
     with serving({}, monkeypatch), pytest.raises(requests.HTTPError, match="404"):
-        download(tmp_path)
+        download()
     with pytest.raises(requests.ConnectionError):  # the server is gone
-        download(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+        download()
+    assert list(place.iterdir()) == []
 
 
 # -- The real files --------------------------------------------------------------------
@@ -259,8 +249,9 @@ def test_the_checksums_name_two_files_for_each_split():
 @pytest.mark.skipif(
     REAL is None, reason="set MULTI30K_DIR to a folder with the Multi30k files"
 )
-def test_the_real_captions_are_read_and_the_tokenizer_is_faithful_to_them():
-    corpus = {split: multi30k(split, folder=REAL) for split in SPLITS}
+def test_the_real_captions_are_read_and_the_tokenizer_is_faithful_to_them(monkeypatch):
+    monkeypatch.setenv("MULTI30K_DIR", REAL)
+    corpus = {split: multi30k(split) for split in SPLITS}
     assert {split: len(pairs) for split, pairs in corpus.items()} == SIZES
     first = corpus["train"][0]
     assert first[0].startswith("Two young, White males are outside")

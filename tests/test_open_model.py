@@ -14,7 +14,7 @@ from bookkit.controls.control import read
 from bookkit.controls.translator import EXAMPLES
 from pages.look_inside.graph import graph, line_of
 from pages.look_inside.recording import record
-from transformer_lib.data.grammar import sentence_pairs
+from transformer_lib.data.corpora.grammar import sentence_pairs
 from transformer_lib.decoding.prefixes import Prefixes, length_limits
 from transformer_lib.javascript import FILES, source
 from transformer_lib.javascript.weights import from_script, to_script
@@ -153,24 +153,23 @@ class Library:
 
     def __init__(self, translator, src):
         self.model, self.src = translator.model, torch.tensor([src])
-        self.ends = translator.tokenizer.bos_id, translator.tokenizer.eos_id
 
     def write(self, changes):
         """Return the ids written, EOS included, and the record of the last pass."""
         forced = {c["step"]: c["id"] for c in changes if c["kind"] == "token"}
-        bos_id, eos_id = self.ends
+        config = self.model.config
         [limit] = length_limits(self.model, self.src, None)
         with ExitStack() as stack, inference(self.model):
             for change in changes:
                 if change["kind"] != "token":
                     stack.enter_context(getattr(self, change["kind"])(**change))
-            prefixes = Prefixes(self.model, self.src, bos_id, use_cache=False)
+            prefixes = Prefixes(self.model, self.src, use_cache=False)
             ids = []
-            while len(ids) < limit and eos_id not in ids:
+            while len(ids) < limit and config.eos_id not in ids:
                 likeliest = prefixes.next_logits().argmax(-1)
                 ids.append(forced.get(len(ids), likeliest.item()))
                 prefixes.append(torch.tensor(ids[-1:]))
-            tgt = torch.tensor([[bos_id, *ids[:-1]]])
+            tgt = torch.tensor([[config.bos_id, *ids[:-1]]])
             return ids, record(self.model, self.src, tgt)
 
     def head(self, kind, node, head):

@@ -78,7 +78,7 @@ def sources():
 MODULE_OF = {"markdown-it-py": "markdown_it", "pillow": "PIL"}
 # What no reader of a model needs: downloads, scores and progress; pictures and pages.
 EXTRA_OF = {
-    "transformer_lib.data.multi30k": "train",
+    "transformer_lib.data.corpora.multi30k": "train",
     "transformer_lib.translation": "train",
     "transformer_lib.faster.triton_attention": "book",
     "bookkit": "book",

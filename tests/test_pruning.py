@@ -48,7 +48,6 @@ CONFIG = TransformerConfig(
     activation="gelu",  # which is negative, too
 )
 PAIRS = [([3, 4, 5], [6, 7]), ([8], [9, 10, 11, 12])]
-IDS = {"bos_id": 1, "eos_id": 2}
 
 
 @pytest.fixture
@@ -358,10 +357,8 @@ def test_a_pruned_model_writes_the_same_with_the_fast_decoder(model, batches, ev
         remove_features(model.decoder.layers[1].feed_forward, torch.tensor([1, 2]))
     assert why_unsupported(model) is None
     src, fast = batches[1].src, FastDecoder(model)
-    assert greedy_decode(fast, src, **IDS) == greedy_decode(model, src, **IDS)
-    found, expected = (
-        beam_search(m, src, **IDS, beam_size=3)[0] for m in (fast, model)
-    )
+    assert greedy_decode(fast, src) == greedy_decode(model, src)
+    found, expected = (beam_search(m, src, beam_size=3)[0] for m in (fast, model))
     assert [h.tokens for h in found] == [h.tokens for h in expected]
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-9)

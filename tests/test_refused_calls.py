@@ -7,7 +7,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from transformer_lib.data import Batch
-from transformer_lib.faster import FastDecoder, FullConfig, LossScaler, full_step
+from transformer_lib.faster import FastDecoder, LossScaler, ScaleConfig, step_at_scale
 from transformer_lib.model import Transformer, TransformerConfig, padding_mask
 from transformer_lib.training import TrainingConfig, load_weights, train_step
 from transformer_lib.variants import DecoderAlone, ModernConfig
@@ -60,7 +60,7 @@ class Scene:
 
     def full_update(self, batch):
         scaler = LossScaler(1, interval=0)
-        full_step(self.model, self.optimizer, [batch], 0.01, FullConfig(), scaler)
+        step_at_scale(self.model, self.optimizer, [batch], 0.01, ScaleConfig(), scaler)
 
     def state(self):
         """Copy every tensor that the next call reads."""

@@ -63,8 +63,8 @@ def test_a_cooldown_of_all_epochs_and_more():
 @pytest.mark.parametrize(
     ("epoch", "epochs", "cooldown", "message"),
     [
-        (0, 3, 1, "epoch must be at least 1, got 0"),
-        (4, 3, 1, "epoch must be at most epochs, got 4 and 3"),
+        (0, 3, 1, r"epoch must be in \[1, 3\], got 0"),
+        (4, 3, 1, r"epoch must be in \[1, 3\], got 4"),
         (1, 3, -1, "cooldown must be at least 0, got -1"),
     ],
 )

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer as AnyTokenizer
 from tokenizers import models
 
 from transformer_lib.data import SPECIAL_TOKENS, Tokenizer
+from transformer_lib.model import TransformerConfig
 
 TEXTS = [
     "A man in a blue shirt is standing on a ladder.",
@@ -80,6 +81,8 @@ def test_no_text_is_encoded_as_a_special_token(tokenizer):
 
 def test_special_ids_are_the_same_in_every_vocabulary():
     assert (Tokenizer.pad_id, Tokenizer.bos_id, Tokenizer.eos_id) == (0, 1, 2)
+    config = TransformerConfig(src_vocab_size=3, tgt_vocab_size=3)  # a model's defaults
+    assert (config.pad_id, config.bos_id, config.eos_id) == (0, 1, 2)
     for texts in (TEXTS, [], ["<s> </s> <pad>"] * 9):
         tokenizer = Tokenizer.train(texts, VOCAB_SIZE)
         assert tokenizer.pieces([0, 1, 2]) == ["<pad>", "<s>", "</s>"]

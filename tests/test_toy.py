@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from transformer_lib.data.toy import TASKS, toy_pairs
+from transformer_lib.data.corpora.toy import TASKS, toy_pairs
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,8 @@ def test_no_symbol_comes_twice_so_each_answer_has_one_source_position():
 
 def test_the_same_seed_gives_the_same_pairs_in_another_process():
     code = (
-        "from transformer_lib.data.toy import toy_pairs;print(toy_pairs('sort', 99, 5))"
+        "from transformer_lib.data.corpora.toy import toy_pairs;"
+        "print(toy_pairs('sort', 99, 5))"
     )
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=True, text=True

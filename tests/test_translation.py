@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import random
 import re
@@ -22,7 +23,8 @@ import sacrebleu
 import torch
 from book_files import ROOT
 
-from transformer_lib.data import Tokenizer, grammar, multi30k
+from transformer_lib.data import Tokenizer
+from transformer_lib.data.corpora import grammar, multi30k
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.faster import FastDecoder
 from transformer_lib.model import record_attention
@@ -132,12 +134,12 @@ def test_it_translates_what_it_was_not_trained_on(translator):
 
 
 def test_greedy_takes_the_likeliest_tokens_and_a_beam_the_best_hypothesis(translator):
-    tokenizer, ids = translator.tokenizer, {"bos_id": 1, "eos_id": 2}
+    tokenizer = translator.tokenizer
     src = torch.tensor([[*tokenizer.encode("ba de fi"), 2]])
-    greedy = greedy_decode(translator.model, src, **ids)[0]
+    greedy = greedy_decode(translator.model, src)[0]
     assert translator.translate(["ba de fi"]) == [tokenizer.decode(greedy)]
     for alpha in (-30.0, 0.6):  # the former ranks the longest last
-        found = beam_search(translator.model, src, beam_size=5, alpha=alpha, **ids)
+        found = beam_search(translator.model, src, beam_size=5, alpha=alpha)
         expected = tokenizer.decode(found[0][0].tokens)
         assert translator.translate(["ba de fi"], 5, alpha) == [expected]
 
@@ -170,13 +172,6 @@ def test_a_model_that_the_fast_decoder_does_not_know_writes_by_itself(translator
     with record_attention(translator.model) as maps:
         assert translator.translate(["ba de fi"]) == expected
     assert "decoder.layers.0.cross_attention" in maps
-
-
-def test_the_command_takes_the_fast_decoder_away(folder, call, answer, monkeypatch):
-    expected = 0, answer("go ba") + "\n"
-    monkeypatch.setattr(FastDecoder, "decode", None)  # cannot be called
-    arguments = "translate", "--readable", "--model", folder, "go ba"
-    assert call(*arguments)[:2] == expected
 
 
 @pytest.fixture
@@ -396,12 +391,6 @@ def test_a_finished_run_says_what_it_was(folder, translator):
     assert names == set(finished.split())
 
 
-def test_a_pair_longer_than_the_position_table_is_refused(translator):
-    pairs = {"validation": [("ba", " ".join(["ba"] * MAX_LEN))]}
-    with pytest.raises(ValueError, match="validation, pair 1 must have at most 43"):
-        run.encode_pairs(translator, pairs, 1000)
-
-
 def test_a_random_cut_that_is_too_long_stays_as_usual(files, translator, tmp_path):
     splits = {
         split: [str(files / f"{split}.{side}") for side in ("xx", "yy")]
@@ -431,35 +420,59 @@ def test_every_preset_is_possible():
         run.require_choices(preset)
         choices = run._chosen(preset, run.MODEL_CHOICES)
         run.build_model(run.ModernConfig.base(9, **choices))
-        run.FullConfig(**run._chosen(preset, run.TRAINING_CHOICES))
+        run.ScaleConfig(**run._chosen(preset, run.TRAINING_CHOICES))
 
 
-def test_choices_are_checked_by_name_and_type():
+@pytest.mark.parametrize(
+    ("choice", "match"),
+    [
+        ({"drop_out": 0.1}, "choices are accumulate, .* got drop_out"),
+        (
+            {"tgt_vocab_size": 300},
+            "choices are .* got tgt_vocab_size",
+        ),  # the tokenizer's
+        ({"pad_id": 300}, "choices are .* got pad_id"),
+        ({"eos_id": 300}, "choices are .* got eos_id"),
+        ({"d_model": "32x"}, "d_model must be int, got '32x'"),
+        ({"patience": 1.5}, r"patience must be int \| None, got 1\.5"),
+        ({"d_model": True}, "d_model must be int, got True"),
+        ({"dropout": False}, "dropout must be float, got False"),
+        ({"seed": 10**30}, r"seed must be between -2\*\*63 and 2\*\*63, got 10{30}"),
+        ({"factor": math.inf}, r"factor must be between .*, got inf"),
+    ],
+)
+def test_choices_are_checked_by_name_and_type(choice, match):
     run.require_choices({"dropout": 0, "patience": None, "positions": "learned"})
-    with pytest.raises(ValueError, match=r"choices are accumulate, .* got drop_out"):
-        run.require_choices({"drop_out": 0.1})
-    for name in ("src_vocab_size", "tgt_vocab_size", "pad_id"):  # the tokenizer's
-        with pytest.raises(ValueError, match=f"choices are .* got {name}"):
-            run.require_choices({name: 300})
-    with pytest.raises(ValueError, match="d_model must be int, got '32x'"):
-        run.require_choices({"d_model": "32x"})
-    with pytest.raises(ValueError, match=r"patience must be int \| None, got 1\.5"):
-        run.require_choices({"patience": 1.5})
-    with pytest.raises(ValueError, match="d_model must be int, got True"):
-        run.require_choices({"d_model": True})
-    with pytest.raises(ValueError, match="dropout must be float, got False"):
-        run.require_choices({"dropout": False})
+    with pytest.raises(ValueError, match=match):
+        run.require_choices(choice)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("d_model=33", "d_model=-2", "smoothing=1", "warmup_steps=0", "vocab_size=5"),
+        *("bpe_dropout=1", "bpe_dropout_epochs=-1", "positions=lerned", "epochs=many"),
+        *("norm_eps=-1", f"cooldown={EPOCHS}", "max_len=-2", f"max_len={10**30}"),
+    ],
+)
+def test_a_setting_that_cannot_be_leaves_nothing_behind(files, call, tmp_path, change):
+    status, out, err = call(*train_arguments(files, tmp_path), change)
+    assert (status, out) == (2, "")
+    assert change.split("=")[0] in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_pair_too_long_to_learn_from_is_named_and_nothing_is_cut_off(translator):
     pairs = [("ba", "ba"), ("ba de", "ba de fi")]
     tokenizer = translator.tokenizer
     longest = len(tokenizer.encode("ba de fi")) + 1
-    encoded = run.encode_pairs(translator, {"train": pairs}, longest)
-    assert [tuple(map(tokenizer.decode, pair)) for pair in encoded["train"]] == pairs
+    encoded = run.encode_pairs(translator, pairs, longest)
+    assert [tuple(map(tokenizer.decode, pair)) for pair in encoded] == pairs
     match = f"train, pair 2 must have at most {longest - 1} tokens .* got {longest}:"
     with pytest.raises(ValueError, match=match):
-        run.encode_pairs(translator, {"train": pairs}, longest - 1)
+        run.encode_pairs(translator, pairs, longest - 1, "train")
+    with pytest.raises(ValueError, match="pair 1 must have at most 43 tokens"):
+        run.encode_pairs(translator, [("ba", " ".join(["ba"] * MAX_LEN))], 1000)
 
 
 @pytest.mark.parametrize(
@@ -518,7 +531,7 @@ def test_bpe_dropout_comes_before_the_cooldown(
             sizes[epoch] = sum(int((b.tgt > 2).sum()) for b in batches(epoch))
         return []
 
-    monkeypatch.setattr(run, "full_train", look)
+    monkeypatch.setattr(run, "train_at_scale", look)
     recipe = {"vocab_size": 300, "max_tokens": 80, "d_model": 32, "num_heads": 2}
     recipe |= {"d_ff": 64, "num_layers": 1, "max_len": MAX_LEN, "epochs": 6}
     recipe |= {"cooldown": cooldown, "bpe_dropout": 0.2}
@@ -537,26 +550,6 @@ def test_bpe_dropout_comes_before_the_cooldown(
     assert len({sizes[epoch] for epoch in cut_anew}) == len(cut_anew)  # anew each time
 
 
-def test_a_setting_that_cannot_be_leaves_nothing_behind(files, call, tmp_path):
-    for change in (
-        "d_model=33",
-        "smoothing=1",
-        "warmup_steps=0",
-        "vocab_size=5",
-        "max_tokens=3",
-        "bpe_dropout=1",
-        "bpe_dropout_epochs=-1",
-        "positions=lerned",
-        "epochs=many",
-        "norm_eps=-1",
-        f"cooldown={EPOCHS}",
-    ):
-        status, out, err = call(*train_arguments(files, tmp_path), change)
-        assert (status, out) == (2, "")
-        assert change.split("=")[0] in err or "pair 1 must have at most 3" in err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_finished_run_goes_on_for_more_epochs(files, copy, call):
     status, out, err = call(*train_arguments(files, copy, epochs=EPOCHS + 1))
     assert status == 0
@@ -566,7 +559,7 @@ def test_a_finished_run_goes_on_for_more_epochs(files, copy, call):
 
 
 def test_updates_that_were_skipped_are_told(capsys):
-    epoch = run.FullEpoch(2, 9, 0.1, 2.0, 1.5, 0.5, 100, 4.0)
+    epoch = run.ScaleEpoch(2, 9, 0.1, 2.0, 1.5, 0.5, 100, 4.0)
     command.print_epoch(epoch)
     command.print_epoch(replace(epoch, skipped=3))
     without, told = capsys.readouterr().out.splitlines()
@@ -672,9 +665,6 @@ def test_a_file_is_translated_line_for_line(folder, call, answer, tmp_path):
     assert (status, out) == (0, f"{answer('go ba', 2)}\n\n{answer('lu', 2)}\n")
     text.write_bytes(b"")
     assert call("translate", "--model", folder, "--file", text)[:2] == (0, "")
-
-
-def test_nothing_to_translate_gives_nothing(folder, call):
     assert call("translate", "--model", folder)[:2] == (0, "")
 
 
@@ -706,11 +696,6 @@ def test_a_line_too_long_ends_the_command_and_names_the_line(
     status, out, err = call("translate", "--model", folder, given=content.encode())
     assert (status, out) == (2, answer("lu") + "\n")
     assert "error: standard input, line 2: sentence 1 must have at most 43" in err
-
-
-def test_a_sentence_and_a_file_are_too_much(folder, call):
-    status, _, err = call("translate", "--model", folder, "--file", "x", "a")
-    assert (status, err) == (2, "error: give a sentence or --file, not both\n")
 
 
 def test_a_reader_that_goes_away_is_no_fault(folder):
@@ -796,16 +781,6 @@ def test_evaluate_keeps_the_direction_that_the_model_was_trained_in(
     assert [corpus.data for corpus in asked] == ["grammar", "multi30k"]
 
 
-@pytest.mark.parametrize(
-    "extra", [["--data", "grammar"], ["--source", "en"], ["--split", "test"]]
-)
-def test_files_to_be_judged_by_come_alone(folder, call, files, extra):
-    sides = files / "train.xx", files / "train.yy"
-    status, out, err = call("evaluate", "--model", folder, "--files", *sides, *extra)
-    assert (status, out) == (2, "")
-    assert "--files must come without --data, --source, --target and --split" in err
-
-
 def test_multi30k_that_is_absent_says_what_to_run(call, monkeypatch, tmp_path):
     monkeypatch.setenv(multi30k.FOLDER, str(tmp_path))
     arguments = ["train", "--data", "multi30k", "--output", tmp_path / "run"]
@@ -829,16 +804,33 @@ def test_download_fetches_multi30k_and_says_where_it_is(call, monkeypatch, tmp_p
     assert (status, err) == (1, "error: no network\n")
 
 
-def test_files_to_learn_from_come_in_pairs_and_alone(call, files, tmp_path):
-    pair = files / "train.xx", files / "train.yy"
-    for arguments in (
-        ["--train", *pair],
-        ["--validation", *pair],
-        ["--train", *pair, "--validation", *pair, "--source", "en"],
-    ):
-        status, _, err = call("train", "--output", tmp_path / "run", *arguments)
-        assert status == 2
-        assert "--train and --validation must come together, and without --data" in err
+TRAIN = "train --output x"
+TWO = "a.xx a.yy"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("translate --file x a", "give a sentence or --file, not both"),
+        ("translate --device cuda lu", "--device must be cpu: torch finds no GPU here"),
+        (f"evaluate --files {TWO} --data grammar", "--files must come without --data"),
+        (f"evaluate --files {TWO} --source en", "--files must come without --data"),
+        (f"evaluate --files {TWO} --split test", "--files must come without --data"),
+        (f"{TRAIN} --train {TWO}", "--train and --validation must come together"),
+        (f"{TRAIN} --validation {TWO}", "--train and --validation must come together"),
+        (
+            f"{TRAIN} --train {TWO} --validation {TWO} --source en",
+            "must come together, and without --data, --source and --target",
+        ),
+        (f"{TRAIN} --source de", "en and de in grammar, got de and de"),
+    ],
+)
+def test_options_that_contradict_are_refused(call, monkeypatch, arguments, message):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    status, out, err = call(*arguments.split())
+    assert (status, out) == (2, "")
+    assert "error: " in err
+    assert message in err
 
 
 def test_the_shipped_model_is_the_default(call):
@@ -847,60 +839,48 @@ def test_the_shipped_model_is_the_default(call):
     assert f"The model is {ROOT / 'models' / 'multi30k-en-de'}, on c" in err
 
 
+def recipe_of(*arguments):
+    options = command.parser().parse_args(["train", "--output", "x", *arguments])
+    return command.recipe(options, command.training_corpus(options), "cpu")
+
+
+def test_both_languages_say_the_direction():
+    arguments = "train --output x --source de --target en".split()
+    corpus = command.training_corpus(command.parser().parse_args(arguments))
+    assert corpus == Corpus(source="de", target="en")
+
+
 def test_a_preset_is_chosen_by_the_data_and_changed_by_options():
-    def recipe(*arguments):
-        options = command.parser().parse_args(["train", "--output", "x", *arguments])
-        return command.recipe(options, command.training_corpus(options), "cpu")
-
-    assert recipe() == {**run.PRESETS["grammar"], "seed": 0, "precision": "float32"}
-    assert recipe("--data", "multi30k")["vocab_size"] == 9700
-    assert recipe("--preset", "multi30k")["vocab_size"] == 9700
+    assert recipe_of() == {**run.PRESETS["grammar"], "seed": 0, "precision": "float32"}
+    assert recipe_of("--data", "multi30k")["vocab_size"] == 9700
+    assert recipe_of("--preset", "multi30k")["vocab_size"] == 9700
     files = "--train a b --validation c d".split()
-    assert recipe(*files)["vocab_size"] == 9700
-    changed = recipe("--set", "dropout=0.3", "bias=false", "--set", "positions=learned")
-    other = recipe("--set", "activation=gelu", "output_bias=true")
-    assert (other["activation"], other["output_bias"]) == ("gelu", True)
-    assert (changed["dropout"], changed["bias"]) == (0.3, False)
-    assert changed["positions"] == "learned"
-    assert recipe("--set", "precision=float16")["precision"] == "float16"
-    with pytest.raises(ValueError, match=r"choices are .*; got bf16"):
-        recipe("--set", "bf16=maybe")
-    assert recipe("--epochs", "3", "--seed", "7")["seed"] == 7
-    assert recipe("--epochs", "3", "--set", "epochs=3")["epochs"] == 3
-
-
-def test_a_shorter_run_has_a_shorter_cooldown_unless_it_is_chosen():
-    def cooldown(*arguments):
-        options = command.parser().parse_args(["train", "--output", "x", *arguments])
-        corpus = command.training_corpus(options)
-        return command.recipe(options, corpus, "cpu")["cooldown"]
-
-    assert cooldown() == 4
-    assert cooldown("--epochs", "5") == 2
-    assert cooldown("--epochs", "1") == 0
-    assert cooldown("--set", "epochs=20") == 8
-    assert cooldown("--preset", "multi30k", "--epochs", "44") == 11
-    assert cooldown("--epochs", "5", "--set", "cooldown=3") == 3
-
-
-def test_both_languages_say_the_direction(call):
-    options = command.parser().parse_args(
-        ["train", "--output", "x", "--source", "de", "--target", "en"]
+    assert recipe_of(*files)["vocab_size"] == 9700
+    changed = recipe_of(
+        "--set", "dropout=0.3", "bias=false", "--set", "activation=gelu"
     )
-    corpus = command.training_corpus(options)
-    assert (corpus.source, corpus.target) == ("de", "en")
-    options = command.parser().parse_args(["train", "--output", "x", "--source", "en"])
-    assert command.training_corpus(options) == Corpus()
-    status, _, err = call("train", "--output", "x", "--source", "de")
-    assert status == 2
-    assert "source and target must be en and de in grammar, got de and de" in err
+    assert (changed["dropout"], changed["bias"]) == (0.3, False)
+    assert changed["activation"] == "gelu"
+    assert recipe_of("--set", "precision=float16")["precision"] == "float16"
+    with pytest.raises(ValueError, match=r"choices are .*; got bf16"):
+        recipe_of("--set", "bf16=maybe")
+    assert recipe_of("--epochs", "3", "--seed", "7")["seed"] == 7
+    assert recipe_of("--epochs", "3", "--set", "epochs=3")["epochs"] == 3
 
 
-def test_a_gpu_that_is_not_there_is_refused(folder, call, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    status, _, err = call("translate", "--model", folder, "--device", "cuda", "lu")
-    assert status == 2
-    assert "--device must be cpu: torch finds no GPU here, got cuda" in err
+@pytest.mark.parametrize(
+    ("arguments", "cooldown"),
+    [
+        ("", 4),
+        ("--epochs 5", 2),
+        ("--epochs 1", 0),
+        ("--set epochs=20", 8),
+        ("--preset multi30k --epochs 44", 11),
+        ("--epochs 5 --set cooldown=3", 3),
+    ],
+)
+def test_a_shorter_run_has_a_shorter_cooldown_unless_it_is_chosen(arguments, cooldown):
+    assert recipe_of(*arguments.split())["cooldown"] == cooldown
 
 
 def test_as_many_threads_are_used_as_asked_for_and_at_least_one(
@@ -987,31 +967,6 @@ def test_a_sentence_of_more_tokens_than_a_batch_may_hold_is_translated_alone(
 
 
 # What a user may do to it
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "factor=Infinity",
-        "max_norm=1e400",
-        f"seed={10**30}",
-        f"max_len={10**30}",
-        f"vocab_size={10**30}",
-    ],
-)
-def test_a_number_that_is_infinite_or_enormous_is_refused_by_name(
-    files, call, tmp_path, change
-):
-    status, out, err = call(*train_arguments(files, tmp_path), change)
-    assert (status, out) == (2, "")
-    assert f"error: {change.split('=')[0]} must be between -2**63 and 2**63, got" in err
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["d_model", "d_ff", "max_len"])
-def test_a_size_below_one_is_refused_by_name(files, call, tmp_path, name):
-    status, _, err = call(*train_arguments(files, tmp_path), f"{name}=-2")
-    assert (status, err) == (2, f"error: {name} must be at least 1, got -2\n")
 
 
 def test_too_little_memory_of_a_gpu_is_an_error_in_words(folder, call, monkeypatch):

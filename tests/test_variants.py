@@ -36,7 +36,6 @@ from transformer_lib.variants import (
 )
 
 B, H, T, S, D_K, PAD = 2, 3, 7, 11, 5, 0
-IDS = {"bos_id": 1, "eos_id": 2}
 SIZES = {"d_model": 12, "num_heads": H, "d_ff": 17, "num_layers": 2}
 CONFIG = TransformerConfig(src_vocab_size=13, tgt_vocab_size=17, **SIZES)
 BACK, ALL = WindowAttention(3, causal=True), WindowAttention(3, causal=False)
@@ -258,8 +257,8 @@ def test_with_and_without_a_cache_the_same_tokens_are_written(placed, tokens, cr
     memory, mask, cache = placed.encode(src), padding_mask(src, PAD), placed.new_cache()
     steps = [placed.decode(tgt[:, [t]], memory, mask, cache) for t in range(T)]
     assert_close(torch.cat(steps, dim=1), placed.decode(tgt, memory, mask))
-    written = greedy_decode(placed, src, **IDS, max_len=9)
-    assert written == greedy_decode(placed, src, **IDS, max_len=9, use_cache=False)
+    written = greedy_decode(placed, src, max_len=9)
+    assert written == greedy_decode(placed, src, max_len=9, use_cache=False)
 
 
 @pytest.mark.parametrize("copied", [deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
@@ -313,7 +312,7 @@ def test_the_fast_decoder_refuses_it_by_its_place(model, tokens):
     with pytest.raises(
         ValueError, match=r"another attention at decoder.layers.0.self_attention$"
     ):
-        greedy_decode(FastDecoder(model), tokens[0], **IDS)
+        greedy_decode(FastDecoder(model), tokens[0])
 
 
 def test_a_decoder_alone_may_have_a_window(tokens):

@@ -250,8 +250,6 @@ def test_it_takes_what_a_beam_search_gives(show):
     beam_search(
         Transformer(config),
         torch.tensor([[5, 2]]),
-        bos_id=1,
-        eos_id=2,
         max_len=4,
         on_step=lambda step: steps.append(step[0]),
     )

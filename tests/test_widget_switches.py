@@ -44,9 +44,8 @@ def without(small, off, english):
     """Set the columns of w_o to zero that read these heads; translate and measure."""
     theirs = from_script(to_script(small))
     model, tokenizer = theirs.model.double(), theirs.tokenizer
-    ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     src = torch.tensor([[*tokenizer.encode(english), tokenizer.eos_id]])
-    [ids] = greedy_decode(model, src, **ends)
+    [ids] = greedy_decode(model, src)
     target = [*ids, tokenizer.eos_id]
     columns = [
         block
@@ -55,7 +54,7 @@ def without(small, off, english):
     ]
     for head in off:
         columns[head].zero_()
-    [found] = greedy_decode(model, src, **ends, max_len=2 * len(target))
+    [found] = greedy_decode(model, src, max_len=2 * len(target))
     logits = model(src, torch.tensor([[tokenizer.bos_id, *ids]]))[0]
     logits[:, tokenizer.pad_id] = -torch.inf
     shares = logits.softmax(-1)[torch.arange(len(target)), torch.tensor(target)]

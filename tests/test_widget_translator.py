@@ -106,7 +106,7 @@ def pass_in_torch(script, text):
     theirs = from_script(script)
     bos_id, eos_id = theirs.tokenizer.bos_id, theirs.tokenizer.eos_id
     src = torch.tensor([[*theirs.tokenizer.encode(text), eos_id]])
-    [ids] = greedy_decode(theirs.model, src, bos_id=bos_id, eos_id=eos_id)
+    [ids] = greedy_decode(theirs.model, src)
     tgt = torch.tensor([[bos_id, *ids]])
     with torch.no_grad(), record_attention(theirs.model) as maps:
         logits = theirs.model(src, tgt)[0, : len(ids)]
@@ -300,8 +300,7 @@ def test_runners_up_stand_below_the_best_with_their_scores(control, script):
     says(control, "To write")
     tokenizer = theirs.tokenizer
     src = torch.tensor([[*tokenizer.encode(EXAMPLES[0]), tokenizer.eos_id]])
-    ids = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
-    [found] = beam_search(theirs.model, src, beam_size=5, alpha=ALPHA, **ids)
+    [found] = beam_search(theirs.model, src, beam_size=5, alpha=ALPHA)
     scores = [f"{each.score:.2f}".replace("-", "−") for each in found]
     assert f"translation is {scores[0]}." in control.inner_text()
     shown = control.get_by_role("listitem").all_inner_texts()

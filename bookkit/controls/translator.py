@@ -71,9 +71,8 @@ def translated(translator: Translator, english: str, beam: int = 5) -> dict:
         cross-attention of every layer and head, rounded to what the page writes.
     """
     model, tokenizer = translator.model, translator.tokenizer
-    ids = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     src = torch.tensor([[*tokenizer.encode(english), tokenizer.eos_id]])
-    [found] = beam_search(model, src, beam_size=beam, alpha=ALPHA, **ids)
+    [found] = beam_search(model, src, beam_size=beam, alpha=ALPHA)
     target = [*found[0].tokens, *[tokenizer.eos_id] * found[0].ended]
     tgt = torch.tensor([[tokenizer.bos_id, *target[:-1]]])
     with torch.no_grad(), record_attention(model) as maps:

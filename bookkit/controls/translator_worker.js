@@ -4,12 +4,11 @@
 
 /* Hypotheses, the best first. Greedy search has one, and no score; what it writes is told
    by what it asks the model, one token after another. */
-function search({ model, alpha, tokenizer }, src, beam, onTokens) {
-  const { bosId, eosId } = tokenizer;
+function search({ model, alpha }, src, beam, onTokens) {
   if (beam > 1) {
     const onStep = (step) => /* what has just ended stands before the rest */
       onTokens((step.find(({ ended }) => !ended) ?? step[0]).tokens);
-    return beamSearch(model, src, { bosId, eosId, beamSize: beam, alpha, onStep });
+    return beamSearch(model, src, { beamSize: beam, alpha, onStep });
   }
   const written = [], watched = Object.create(model);
   watched.decode = (token, ...others) => {
@@ -17,7 +16,7 @@ function search({ model, alpha, tokenizer }, src, beam, onTokens) {
     onTokens(written.slice(1));
     return model.decode(token, ...others);
   };
-  const tokens = greedyDecode(watched, src, { bosId, eosId });
+  const tokens = greedyDecode(watched, src);
   return [{ tokens, ended: tokens.length < lengthLimit(model, src) }];
 }
 

@@ -6,7 +6,7 @@ solutions are the library's own layers.
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import torch
@@ -698,10 +698,9 @@ LEARNED = drawn(model_of(WRITER), seed=133)
 
 
 def write(src, bos_id, eos_id, limit):
-    model = model_of(WRITER)
+    model = model_of(replace(WRITER, bos_id=bos_id, eos_id=eos_id))
     model.load_state_dict(LEARNED, strict=False)
-    ids = {"bos_id": bos_id, "eos_id": eos_id}
-    return greedy_decode(model, src, max_len=limit, **ids)[0]
+    return greedy_decode(model, src, max_len=limit)[0]
 
 
 def writing(*src, bos_id=BOS, eos_id=EOS, limit=8):

@@ -90,8 +90,6 @@ def _run(
         [ids] = greedy_decode(
             model,
             src,
-            bos_id=translator.tokenizer.bos_id,
-            eos_id=translator.tokenizer.eos_id,
             max_len=min(MOST, model.config.max_len),
             use_cache=use_cache,
         )

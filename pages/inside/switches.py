@@ -98,8 +98,7 @@ def _sentence(translator: Translator, english: str) -> dict[str, object]:
     """Translate with all heads, and find the head that is missed most."""
     model, tokenizer = translator.model, translator.tokenizer
     src = torch.tensor([[*tokenizer.encode(english), tokenizer.eos_id]])
-    ends = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
-    [ids] = greedy_decode(model, src, **ends)
+    [ids] = greedy_decode(model, src)
     target = [*ids, tokenizer.eos_id]
     with record_attention(model) as maps:
         probability = _probability(model, src, target, tokenizer.bos_id)

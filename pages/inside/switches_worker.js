@@ -31,10 +31,10 @@ let translator;
 
 self.onmessage = ({ data: { packed, number, src, target, factors } }) => {
   translator ??= new Translator(packed);
-  const { model, tokenizer } = translator, { bosId, eosId } = tokenizer;
+  const { model, tokenizer } = translator;
   setFactors(model, factors);
   const maxLen = 2 * target.length; /* without some heads it never ends */
-  const tokens = greedyDecode(model, src, { bosId, eosId, maxLen });
+  const tokens = greedyDecode(model, src, { maxLen });
   postMessage({ number, german: tokenizer.clean(tokenizer.decode(tokens)),
     isCut: tokens.length === maxLen, probability: probabilityOf(translator, src, target) });
 };

@@ -8,7 +8,7 @@ from torch import Tensor
 from bookkit.controls.beam import beam_control
 from bookkit.controls.control import Control
 from pages.laboratory.panel import Panel, Table, choose, slide, write
-from transformer_lib.data import Tokenizer, make_batch
+from transformer_lib.data import make_batch
 from transformer_lib.decoding import Hypothesis, beam_search, sample
 from transformer_lib.translation import Translator
 
@@ -89,7 +89,6 @@ def search(
         beam_size=beam,
         alpha=alpha,
         on_step=lambda step: steps.append(step[0]),
-        **_ends(tokenizer),
     )
     tree = beam_control(steps, tokenizer.pieces, title=f"A beam of {beam}")
     return tree, tokenizer.decode(found[0][0].tokens)
@@ -99,12 +98,5 @@ def draw(translator: Translator, src: Tensor, seed: int, **chances) -> list[str]
     """Sample some translations."""
     generator = torch.Generator().manual_seed(seed)
     several = src.expand(SAMPLES, -1)
-    tokenizer = translator.tokenizer
-    written = sample(
-        translator.model, several, generator=generator, **chances, **_ends(tokenizer)
-    )
-    return list(map(tokenizer.decode, written))
-
-
-def _ends(tokenizer: Tokenizer) -> dict[str, int]:
-    return {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+    written = sample(translator.model, several, generator=generator, **chances)
+    return list(map(translator.tokenizer.decode, written))

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from bookkit.plotting import LINES
 from pages.laboratory.panel import Panel, Table, choose, press, slide
 from transformer_lib.data import Batch, Tokenizer, make_batch, token_batches
-from transformer_lib.data.grammar import RUNNING, splits
+from transformer_lib.data.corpora.grammar import RUNNING, splits
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import TrainingConfig, evaluate, train_step
@@ -161,8 +161,7 @@ class Run:
     def translate(self, english: str) -> str:
         """Translate greedily, as well as the model can by now."""
         src = make_batch([(self.tokenizer.encode(english), [])]).src
-        ids = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
-        written = greedy_decode(self.model, src, max_len=16, **ids)
+        written = greedy_decode(self.model, src, max_len=16)
         return self.tokenizer.decode(written[0])
 
 

@@ -155,11 +155,8 @@ def translate(translator: Translator, sentence: str) -> str:
         ValueError: If the sentence is empty or longer than 60 tokens.
     """
     tokenizer, src = translator.tokenizer, read(translator, sentence)
-    ids = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
     longest = 2 * src.size(1) + 5
-    written = greedy_decode(
-        translator.model, src, max_len=longest, use_cache=False, **ids
-    )
+    written = greedy_decode(translator.model, src, max_len=longest, use_cache=False)
     return tokenizer.clean(tokenizer.decode(written[0]))
 
 

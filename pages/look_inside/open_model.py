@@ -61,7 +61,7 @@ def open_model_control(
     exact = from_script(to_script(translator))  # the weights of the page
     model, tokenizer = exact.model, exact.tokenizer
     src = torch.tensor([[*tokenizer.encode(sentences[0]), tokenizer.eos_id]])
-    [ids] = greedy_decode(model, src, bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id)
+    [ids] = greedy_decode(model, src)
     tgt = torch.tensor([[tokenizer.bos_id, *ids]])
     values = record(model, src, tgt)
     nodes = graph(model.config)

@@ -1,7 +1,4 @@
-"""Text and batches, and the pairs to learn from.
-
-Each corpus is a module: toy, grammar, shapes, and multi30k, which needs pooch.
-"""
+"""Text and batches; the pairs to learn from are in ``corpora``."""
 
 from transformer_lib.data.batching import Batch, Pair, make_batch, pad, token_batches
 from transformer_lib.data.tokenizer import BYTES, SPECIAL_TOKENS, Tokenizer

@@ -24,7 +24,8 @@ class Tokenizer:
     The smallest pieces are bytes, so any text can be encoded, whatever the vocabulary
     was learned from. The text is cleaned first: Unicode's composed form (NFC), one
     space for each stretch of white space, none at the ends. PAD, BOS and EOS have the
-    same ids in every vocabulary, and no text is encoded as one of them.
+    same ids in every vocabulary, and no text is encoded as one of them. A lone
+    surrogate, which is no character, raises ``UnicodeEncodeError``.
 
     Source: Sennrich et al. (2016); on bytes: Radford et al. (2019), section 2.2.
     """
@@ -76,33 +77,11 @@ class Tokenizer:
         return self._bpe.get_vocab_size()
 
     def clean(self, text: str) -> str:
-        """Return the text as ``decode(encode(text))`` would.
-
-        Args:
-            text: Any text.
-
-        Returns:
-            The same in composed form (NFC), with one space for each stretch of white
-            space and none at the ends.
-
-        Raises:
-            UnicodeEncodeError: If the text holds a lone surrogate, which is no
-                character.
-        """
+        """Return the text as ``decode(encode(text))`` would."""
         return self._bpe.normalizer.normalize_str(text)
 
     def encode(self, text: str) -> list[int]:
-        """Turn text into token ids.
-
-        Args:
-            text: Any text.
-
-        Returns:
-            Ids from 3 to vocab_size - 1, without BOS and EOS; none for empty text.
-
-        Raises:
-            UnicodeEncodeError: As ``clean``.
-        """
+        """Turn text into token ids, without BOS and EOS; none for empty text."""
         return self._bpe.encode(text).ids if self.clean(text) else []
 
     def encode_at_random(self, text: str, dropout: float, random: Random) -> list[int]:
@@ -120,7 +99,6 @@ class Tokenizer:
             Ids that decode to the same text as those of ``encode``.
 
         Raises:
-            UnicodeEncodeError: As ``clean``.
             ValueError: If ``dropout`` is outside [0, 1).
 
         Source: Provilkov et al. (2020), algorithm 1.
@@ -186,12 +164,6 @@ class Tokenizer:
     def from_json(cls, text: str) -> Self:
         """Make a tokenizer from what ``to_json`` returned.
 
-        Args:
-            text: The JSON.
-
-        Returns:
-            The same tokenizer.
-
         Raises:
             ValueError: If ``text`` is no tokenizer.
         """
@@ -208,23 +180,13 @@ class Tokenizer:
         return cls(bpe)
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer as one JSON file, whole or not at all.
-
-        Args:
-            path: Replaced if it is there.
-        """
+        """Write the tokenizer as one JSON file, whole or not at all."""
         with atomic_write(path) as unfinished:
             unfinished.write_text(self.to_json(), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what ``save`` wrote.
-
-        Args:
-            path: A JSON file.
-
-        Returns:
-            The same tokenizer.
 
         Raises:
             FileNotFoundError: If there is no such file.

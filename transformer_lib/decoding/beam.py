@@ -37,8 +37,6 @@ def beam_search(
     model: Transformer,
     src: Tensor,
     *,
-    bos_id: int,
-    eos_id: int,
     beam_size: int = 4,
     alpha: float = 0.6,
     max_len: int | None = None,
@@ -55,8 +53,6 @@ def beam_search(
     Args:
         model: A model with an encoder.
         src: Source token ids, shape (B, S), padded with the model's ``pad_id``.
-        bos_id: The id that every translation begins with.
-        eos_id: The id that ends one.
         beam_size: The number of hypotheses that go on.
         alpha: Strength of the length penalty, in [-100, 100]. 0 ranks by ``log_prob``,
             which favours short translations.
@@ -80,8 +76,8 @@ def beam_search(
     require_between(-100, 100, alpha=alpha)  # beyond, no float holds the penalty
     with inference(model):
         limits = length_limits(model, src, max_len)
-        prefixes = Prefixes(model, src, bos_id, use_cache)
-        return _search(prefixes, eos_id, limits, beam_size, alpha, on_step)
+        prefixes = Prefixes(model, src, use_cache)
+        return _search(prefixes, limits, beam_size, alpha, on_step)
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -131,13 +127,13 @@ def extend(log_probs: Tensor, logits: Tensor, number: int) -> list[list[Extensio
 
 def _search(
     prefixes: Prefixes,
-    eos_id: int,
     limits: list[int],
     beam_size: int,
     alpha: float,
     on_step: OnStep | None,
 ) -> list[list[Hypothesis]]:
     """Extend, set aside what has ended, and continue with the best of the rest."""
+    eos_id = prefixes.model.config.eos_id
 
     def hypothesis(extension: Extension) -> Hypothesis:
         log_prob, row, token = extension

@@ -14,8 +14,6 @@ def greedy_decode(
     model: Transformer,
     src: Tensor,
     *,
-    bos_id: int,
-    eos_id: int,
     max_len: int | None = None,
     use_cache: bool = True,
 ) -> list[list[int]]:
@@ -27,8 +25,6 @@ def greedy_decode(
     Args:
         model: A model with an encoder, or a ``FastDecoder`` of one.
         src: Source token ids, shape (B, S), padded with the model's ``pad_id``.
-        bos_id: The id that every translation begins with; not the model's ``pad_id``.
-        eos_id: The id that ends one.
         max_len: The most tokens to write for a sentence, EOS included. None allows 50
             more than the sentence has, but never more than the model's ``max_len``. A
             translation that is cut off has exactly that many tokens; any other has
@@ -40,8 +36,7 @@ def greedy_decode(
         For each sentence the ids of its translation, without BOS and EOS.
 
     Raises:
-        ValueError: If ``max_len`` is below 1 or above the model's, or ``bos_id`` is the
-            model's ``pad_id``.
+        ValueError: If ``max_len`` is below 1 or above the model's.
 
     Source: Vaswani et al. (2017), section 6.1, for the length.
     """
@@ -51,5 +46,5 @@ def greedy_decode(
 
     with inference(model):
         limits = length_limits(model, src, max_len)
-        prefixes = Prefixes(model, src, bos_id, use_cache)
-        return write_until_ended(prefixes, likeliest, eos_id, limits)
+        prefixes = Prefixes(model, src, use_cache)
+        return write_until_ended(prefixes, likeliest, limits)

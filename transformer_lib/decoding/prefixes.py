@@ -15,26 +15,14 @@ class Prefixes:
     Args:
         model: A model with an encoder.
         src: Source token ids, shape (B, S).
-        bos_id: The id that every translation begins with.
         use_cache: Whether to keep keys and values from step to step.
-
-    Raises:
-        ValueError: If ``bos_id`` is the model's ``pad_id``: as padding, it would be
-            hidden from the tokens after it.
     """
 
-    def __init__(
-        self, model: Transformer, src: Tensor, bos_id: int, use_cache: bool
-    ) -> None:
-        if bos_id == model.config.pad_id:
-            raise ValueError(
-                "bos_id must differ from the model's pad_id, "
-                f"got {bos_id} and {model.config.pad_id}"
-            )
+    def __init__(self, model: Transformer, src: Tensor, use_cache: bool) -> None:
         self.model = model
         self.memory = model.encode(src)  # (B, S, d_model)
         self.memory_mask = padding_mask(src, model.config.pad_id)  # (B, 1, 1, S)
-        self.tokens = src.new_full((src.size(0), 1), bos_id)  # (B, 1)
+        self.tokens = src.new_full((len(src), 1), model.config.bos_id)  # (B, 1)
         self.cache = model.new_cache() if use_cache else None
 
     def next_logits(self) -> Tensor:
@@ -70,7 +58,6 @@ class Prefixes:
 def write_until_ended(
     prefixes: Prefixes,
     choose: Callable[[Tensor], Tensor],
-    eos_id: int,
     limits: Sequence[int],
 ) -> list[list[int]]:
     """Write token by token until every sentence has ended.
@@ -81,7 +68,6 @@ def write_until_ended(
         prefixes: A row for each sentence, with nothing written but BOS.
         choose: The rule: takes the scores of every row's next token, shape (rows,
             tgt_vocab_size), and returns a token for each row, shape (rows).
-        eos_id: The id that ends a sentence.
         limits: The most tokens to write for each sentence, EOS included.
 
     Returns:
@@ -95,7 +81,7 @@ def write_until_ended(
         going_on = []
         for row, token in enumerate(tokens.tolist()):
             sentence = sentences[row]
-            if token != eos_id:
+            if token != prefixes.model.config.eos_id:
                 written[sentence].append(token)
                 if len(written[sentence]) < limits[sentence]:
                     going_on.append(row)

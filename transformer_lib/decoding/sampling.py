@@ -16,8 +16,6 @@ def sample(
     model: Transformer,
     src: Tensor,
     *,
-    bos_id: int,
-    eos_id: int,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -30,8 +28,6 @@ def sample(
     Args:
         model: A model with an encoder.
         src: Source token ids, shape (B, S), padded with the model's ``pad_id``.
-        bos_id: The id that every translation begins with.
-        eos_id: The id that ends one.
         temperature: As for ``next_probabilities``.
         top_k: As for ``next_probabilities``.
         top_p: As for ``next_probabilities``.
@@ -53,8 +49,8 @@ def sample(
 
     with inference(model):
         limits = length_limits(model, src, max_len)
-        prefixes = Prefixes(model, src, bos_id, use_cache)
-        return write_until_ended(prefixes, draw, eos_id, limits)
+        prefixes = Prefixes(model, src, use_cache)
+        return write_until_ended(prefixes, draw, limits)
 
 
 def next_probabilities(

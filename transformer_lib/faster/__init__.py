@@ -10,15 +10,6 @@ from transformer_lib.faster.distillation import (
 )
 from transformer_lib.faster.fast_decoder import FastDecoder
 from transformer_lib.faster.flash_attention import flash_attention
-from transformer_lib.faster.full_training import (
-    FullConfig,
-    FullEpoch,
-    FullRun,
-    disagreement,
-    full_loss,
-    full_step,
-    full_train,
-)
 from transformer_lib.faster.precision import LossScaler, autocast, checkpoint_layers
 from transformer_lib.faster.pruning import (
     prune_smallest,
@@ -32,22 +23,29 @@ from transformer_lib.faster.quantization import (
     quantize,
     quantize_rows,
 )
+from transformer_lib.faster.training_at_scale import (
+    ScaleConfig,
+    ScaleEpoch,
+    ScaleRun,
+    disagreement,
+    loss_at_scale,
+    step_at_scale,
+    train_at_scale,
+)
 
 __all__ = [
     "FastDecoder",
-    "FullConfig",
-    "FullEpoch",
-    "FullRun",
     "LossScaler",
     "QuantizedLinear",
+    "ScaleConfig",
+    "ScaleEpoch",
+    "ScaleRun",
     "autocast",
     "calibrate",
     "checkpoint_layers",
     "disagreement",
     "flash_attention",
-    "full_loss",
-    "full_step",
-    "full_train",
+    "loss_at_scale",
     "prune_smallest",
     "quantize",
     "quantize_rows",
@@ -56,5 +54,7 @@ __all__ = [
     "shrink",
     "soft_label_loss",
     "soft_labels",
+    "step_at_scale",
     "teacher_pairs",
+    "train_at_scale",
 ]

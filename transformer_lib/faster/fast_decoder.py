@@ -36,7 +36,7 @@ KNOWN |= {nn.Dropout, nn.LayerNorm, nn.Linear, nn.ModuleList}
 class FastDecoder(nn.Module):
     """A model that only writes, and takes the model's place in ``decoding``.
 
-        greedy_decode(FastDecoder(model), src, bos_id=1, eos_id=2)
+        greedy_decode(FastDecoder(model), src)
 
     It keeps nothing of the weights: they are packed anew for every batch, so that the
     model may go on learning in between.

@@ -3,8 +3,9 @@
 
 /* What has been written so far, and what the model needs to go on. */
 class Prefix {
-  constructor(model, memory, bosId) {
-    Object.assign(this, { model, memory, newest: bosId, tokens: [], logProb: 0 });
+  constructor(model, memory) {
+    const { bos_id: newest } = model.config;
+    Object.assign(this, { model, memory, newest, tokens: [], logProb: 0 });
     this.cache = new DecoderCache(model.config.num_layers);
   }
 
@@ -52,12 +53,12 @@ function logSumExp(logits) {
   return most + Math.log(sum);
 }
 
-function greedyDecode(model, src, { bosId, eosId, maxLen }) {
+function greedyDecode(model, src, { maxLen } = {}) {
   const limit = lengthLimit(model, src, maxLen);
-  let prefix = new Prefix(model, model.encode(src), bosId);
+  let prefix = new Prefix(model, model.encode(src));
   while (prefix.tokens.length < limit) {
     const [token] = topk(prefix.nextLogits(), 1);
-    if (token === eosId) break;
+    if (token === model.config.eos_id) break;
     prefix = prefix.extend({ token });
   }
   return prefix.tokens;
@@ -76,7 +77,8 @@ function extensions(prefixes, number) {
 
 /* Follow `beamSize` beginnings at a time; return the translations found, best first. */
 function beamSearch(model, src,
-  { bosId, eosId, beamSize = 4, alpha = 0.6, maxLen, onStep = () => {} }) {
+  { beamSize = 4, alpha = 0.6, maxLen, onStep = () => {} } = {}) {
+  const { eos_id: eosId } = model.config;
   const limit = lengthLimit(model, src, maxLen);
   const hypothesis = ({ prefix, token, logProb }) => {
     const ended = token === eosId;
@@ -85,7 +87,7 @@ function beamSearch(model, src,
     return { tokens, logProb, score, ended };
   };
   const found = [];
-  let prefixes = [new Prefix(model, model.encode(src), bosId)];
+  let prefixes = [new Prefix(model, model.encode(src))];
   for (let length = 1; found.length < beamSize && length <= limit; length++) {
     const candidates = extensions(prefixes, 2 * beamSize);
     const ended = candidates.slice(0, beamSize).filter((c) => c.token === eosId);

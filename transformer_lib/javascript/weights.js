@@ -33,7 +33,8 @@ class Translator {
   constructor({ config, alpha, tokenizer, ...weights }) {
     this.alpha = alpha;
     this.tokenizer = new Tokenizer(tokenizer);
-    this.model = new Transformer(config, unpackWeights(weights));
+    const { bosId: bos_id, eosId: eos_id } = this.tokenizer; /* older files name neither */
+    this.model = new Transformer({ bos_id, eos_id, ...config }, unpackWeights(weights));
   }
 
   /* What the encoder reads. */
@@ -43,9 +44,8 @@ class Translator {
 
   /* The ids of the best translation; a beam of 1 is greedy. */
   decode(src, beam) {
-    const { bosId, eosId } = this.tokenizer;
-    if (beam === 1) return greedyDecode(this.model, src, { bosId, eosId });
-    const options = { bosId, eosId, beamSize: beam, alpha: this.alpha };
+    if (beam === 1) return greedyDecode(this.model, src);
+    const options = { beamSize: beam, alpha: this.alpha };
     return beamSearch(this.model, src, options)[0].tokens;
   }
 

@@ -22,6 +22,9 @@ class TransformerConfig:
         src_vocab_size: Tokens of the source's vocabulary.
         tgt_vocab_size: Tokens of the target's vocabulary.
         pad_id: The id that pads short sentences, in both languages.
+        bos_id: The id that every target begins with.
+        eos_id: The id that ends a sentence. It may be ``bos_id``, as in GPT-2, or
+            ``pad_id``, which is never written and so ends none.
         d_model: Width of the vectors between the layers.
         num_heads: Number of attention heads.
         d_ff: Inner width of the feed-forward networks.
@@ -43,14 +46,18 @@ class TransformerConfig:
         tie_output: Also use the target's table as the output projection.
 
     Raises:
-        ValueError: If a value is not of its type, ``num_layers`` is not positive,
-            ``norm_eps`` is negative or infinite, or ``share_embeddings`` is asked of
-            different vocabularies. The parts check the rest.
+        ValueError: If a value is not of its type, ``bos_id`` is ``pad_id``,
+            ``bos_id`` or ``eos_id`` is not in the target's vocabulary, ``num_layers``
+            is not positive, ``norm_eps`` is negative or infinite, or
+            ``share_embeddings`` is asked of different vocabularies. The parts check
+            the rest.
     """
 
     src_vocab_size: int
     tgt_vocab_size: int
     pad_id: int = 0
+    bos_id: int = 1
+    eos_id: int = 2
     d_model: int = 512
     num_heads: int = 8
     d_ff: int = 2048
@@ -70,6 +77,16 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         require_field_types(self)
+        size = self.tgt_vocab_size  # None where nothing is written
+        for name, value in {"bos_id": self.bos_id, "eos_id": self.eos_id}.items():
+            if size is not None and not 0 <= value < size:
+                raise ValueError(
+                    f"{name} must be below tgt_vocab_size, got {value} and {size}"
+                )
+        if size is not None and self.bos_id == self.pad_id:  # it would be hidden
+            raise ValueError(
+                f"bos_id must differ from pad_id, got {self.bos_id} and {self.pad_id}"
+            )
         require_positive(num_layers=self.num_layers)
         require_not_negative(norm_eps=self.norm_eps)
         require_finite(norm_eps=self.norm_eps)

@@ -57,7 +57,7 @@ def train(
     folder: str | Path | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
     step: Callable[..., tuple[float, int]] = train_step,
-    kind: Callable[..., TrainingRun] = TrainingRun,
+    run_type: Callable[..., TrainingRun] = TrainingRun,
 ) -> list[Epoch]:
     """Train a model, and leave it with the average of its last epochs' weights.
 
@@ -78,18 +78,17 @@ def train(
         folder: Where to keep the run; None keeps nothing.
         on_epoch: Called after each epoch.
         step: Makes an update, with the arguments and results of ``train_step``.
-        kind: Begins or resumes the run, given the model, the config and the folder.
+        run_type: Begins or resumes the run, given the model, the config and the folder.
 
     Returns:
         A record of every epoch, including those before a resumption.
 
     Raises:
         OSError: If the folder cannot be written, for example because the disk is full.
-        ValueError: If the folder holds a run of another model or config, more epochs
-            than ``config`` asks for, or a damaged file; if another process trains
-            there; if an epoch or the validation has no batches; if the validation loss
-            or a weight becomes infinite or not a number, in which case the epoch is not
-            kept; or if ``step`` raises it.
+        ValueError: As ``step`` and the run raise it; if another process trains in the
+            folder; if an epoch or the validation has no batches; or if the validation
+            loss or a weight becomes infinite or not a number, in which case the epoch
+            is not kept.
 
     Source: Vaswani et al. (2017), section 5.
     """
@@ -97,7 +96,7 @@ def train(
         raise ValueError("validation must hold at least 1 batch, got 0")
     torch.manual_seed(config.seed)
     with folder_lock(folder):
-        run = kind(model, config, folder)
+        run = run_type(model, config, folder)
         number = run.history[-1].step if run.history else 0
         while not run.is_over():
             epoch = len(run.history) + 1

@@ -1,6 +1,6 @@
 """A training run: its settings, its history, and how it resumes after a stop."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import torch
@@ -24,7 +24,7 @@ from transformer_lib.training.checkpoint import (
 )
 
 STATE, LOG = "training.safetensors", "log.csv"
-HOW_IT_ENDS = {"epochs", "patience", "cooldown"}  # what a resumed run may change
+MAY_CHANGE = {"epochs", "patience", "cooldown"}  # what a resumed run may change
 ADAM = ("exp_avg", "exp_avg_sq")  # what torch's Adam keeps of each parameter
 
 
@@ -126,7 +126,7 @@ class TrainingRun:
             than ``config`` asks for, or a file that is not whole.
     """
 
-    record: type[Epoch] = Epoch  # the class of the records in ``history``
+    epoch_type: type[Epoch] = Epoch  # the class of the records in ``history``
 
     def __init__(
         self,
@@ -208,8 +208,8 @@ class TrainingRun:
         """Read the state, unless it is not whole or belongs to another run."""
         tensors, about = load_tensors(path)
         try:
-            _require_same("model", asdict(self.model.config), about["model"], path)
-            _require_same("config", asdict(self.config), about["training"], path)
+            _require_same("model", self.model.config, about["model"], path)
+            _require_same("config", self.config, about["training"], path)
             self._restore(tensors, about, path)
         except (LookupError, TypeError) as error:
             raise ValueError(f"{path} is not a whole training run: {error}") from error
@@ -221,7 +221,7 @@ class TrainingRun:
         for key, tensor in tensors.items():
             part, _, name = key.partition("/")
             parts.setdefault(part, {})[name] = tensor.to(device)
-        self.history = [self.record(**epoch) for epoch in about["history"]]
+        self.history = [self.epoch_type(**epoch) for epoch in about["history"]]
         updates = float(self.history[-1].step)
         ages = sum(part.startswith("recent") for part in parts)
         self.recent = [parts[f"recent {age}"] for age in range(ages)]
@@ -237,12 +237,15 @@ class TrainingRun:
 
 
 def _require_same(
-    name: str, given: dict[str, object], found: dict[str, object], path: Path
+    name: str, config: object, found: dict[str, object], path: Path
 ) -> None:
     """Raise ``ValueError`` if a setting differs that a resumed run must keep."""
-    for key in sorted((given.keys() | found.keys()) - HOW_IT_ENDS):
-        if given.get(key) != found.get(key):
+    given = asdict(config)
+    # A file from before a field came has its default.
+    found = {field.name: field.default for field in fields(config)} | found
+    for key in sorted(found.keys() - MAY_CHANGE):
+        if given.get(key) != found[key]:
             raise ValueError(
-                f"{path} is of another run: {name}.{key} must be {found.get(key)!r}, "
+                f"{path} is of another run: {name}.{key} must be {found[key]!r}, "
                 f"got {given.get(key)!r}"
             )

@@ -1,6 +1,10 @@
 """The learning rate: small at first, then large, then smaller and smaller."""
 
-from transformer_lib.checks import require_not_negative, require_positive
+from transformer_lib.checks import (
+    require_between,
+    require_not_negative,
+    require_positive,
+)
 
 
 def warmup_rate(
@@ -31,7 +35,7 @@ def cooldown_factor(epoch: int, epochs: int, cooldown: int) -> float:
     """Fall in equal steps over the last epochs: smaller steps reach a lower loss.
 
     Args:
-        epoch: The number of the pass through the data; the first is 1.
+        epoch: The number of the pass through the data, in [1, ``epochs``].
         epochs: How many there are in total.
         cooldown: How many of the last epochs learn more slowly; 0 for none.
 
@@ -40,13 +44,10 @@ def cooldown_factor(epoch: int, epochs: int, cooldown: int) -> float:
         1 / (cooldown + 1).
 
     Raises:
-        ValueError: If ``epoch`` is not positive or above ``epochs``, or ``cooldown`` is
-            negative.
+        ValueError: If ``epoch`` or ``cooldown`` is out of its range.
 
     Source: Hägele et al. (2024), section 3.
     """
-    require_positive(epoch=epoch)
+    require_between(1, epochs, epoch=epoch)
     require_not_negative(cooldown=cooldown)
-    if epoch > epochs:
-        raise ValueError(f"epoch must be at most epochs, got {epoch} and {epochs}")
     return min(1.0, (epochs + 1 - epoch) / (cooldown + 1))

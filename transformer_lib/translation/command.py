@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from transformer_lib.checks import require_positive
-from transformer_lib.data import multi30k
-from transformer_lib.faster import FullEpoch
+from transformer_lib.data.corpora import multi30k
+from transformer_lib.faster import ScaleEpoch
 from transformer_lib.faster.distributed import (
     process_group,
     quiet_unless_main,
@@ -153,7 +153,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def print_epoch(epoch: FullEpoch) -> None:
+def print_epoch(epoch: ScaleEpoch) -> None:
     """Print what an epoch came to, as one line."""
     skipped = f"  {epoch.skipped} updates skipped so far" if epoch.skipped else ""
     print(
@@ -180,7 +180,6 @@ def load(options: argparse.Namespace) -> Translator:
     device = choose_device(options)
     translator = Translator.load(options.model)
     translator.model.to(device)
-    translator.fast = not options.readable
     say(f"The model is {options.model}, on {device}.")
     return translator
 

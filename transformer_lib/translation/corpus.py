@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from transformer_lib.checks import MOST_SHOWN, require_no_faults, require_one_of
-from transformer_lib.data.grammar import Splits, splits
-from transformer_lib.data.multi30k import SPLITS, multi30k
+from transformer_lib.data.corpora.grammar import Splits, splits
+from transformer_lib.data.corpora.multi30k import SPLITS, multi30k
 from transformer_lib.translation.text_files import read_lines
 
 DATA = ("grammar", "multi30k")

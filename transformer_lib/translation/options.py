@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from transformer_lib.translation.corpus import DATA
-from transformer_lib.translation.run import CHOICES, PRESETS
+from transformer_lib.translation.run import PRESETS, RECIPE_CHOICES
 from transformer_lib.translation.translator import ALPHA
 
 PROGRAM = "python -m transformer_lib.translation"
@@ -136,8 +136,8 @@ def _train(command: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="any other choice, which TransformerConfig and FullConfig explain in "
-        "the book's reference: " + ", ".join(sorted(CHOICES)),
+        help="any other choice, which TransformerConfig and ScaleConfig explain in "
+        "the book's reference: " + ", ".join(sorted(RECIPE_CHOICES)),
     )
     _device(command)
 
@@ -208,11 +208,6 @@ def _model(command: argparse.ArgumentParser) -> None:
         type=float,
         default=ALPHA,
         help=f"length penalty of a beam (default: {ALPHA}; the paper's is 0.6)",
-    )
-    command.add_argument(
-        "--readable",
-        action="store_true",
-        help="use the decoder of the book's part II instead of the fast one",
     )
 
 

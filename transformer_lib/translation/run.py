@@ -17,10 +17,10 @@ from transformer_lib.checks import (
     require_type,
 )
 from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
-from transformer_lib.faster import FullConfig, FullEpoch, full_train
+from transformer_lib.faster import ScaleConfig, ScaleEpoch, train_at_scale
 from transformer_lib.faster.distributed import is_main, wait_for_main, world_size
 from transformer_lib.files import folder_lock, write_json
-from transformer_lib.training.run import HOW_IT_ENDS, STATE
+from transformer_lib.training.run import MAY_CHANGE, STATE
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
 from transformer_lib.translation.translator import (
@@ -69,16 +69,22 @@ PRESETS: dict[str, Recipe] = {
     },
 }
 
-OF_THE_TOKENIZER = {"src_vocab_size", "tgt_vocab_size", "pad_id"}
+SET_BY_TOKENIZER = {"src_vocab_size", "tgt_vocab_size", "pad_id", "bos_id", "eos_id"}
 MODEL_CHOICES = {
     field.name: field.type
     for field in fields(ModernConfig)
-    if field.name not in OF_THE_TOKENIZER
+    if field.name not in SET_BY_TOKENIZER
 }
-TRAINING_CHOICES = {field.name: field.type for field in fields(FullConfig)}
-CHOICES = MODEL_CHOICES | TRAINING_CHOICES | {"vocab_size": int, "max_tokens": int}
-CHOICES |= {"bpe_dropout": float, "bpe_dropout_epochs": int}
-SAME = CHOICES.keys() - HOW_IT_ENDS | {"sentences_sha256"}
+TRAINING_CHOICES = {field.name: field.type for field in fields(ScaleConfig)}
+RECIPE_CHOICES = {
+    **MODEL_CHOICES,
+    **TRAINING_CHOICES,
+    "vocab_size": int,
+    "max_tokens": int,
+    "bpe_dropout": float,
+    "bpe_dropout_epochs": int,
+}
+MUST_STAY = RECIPE_CHOICES.keys() - MAY_CHANGE | {"sentences_sha256"}
 
 
 def require_choices(recipe: Recipe) -> None:
@@ -89,16 +95,16 @@ def require_choices(recipe: Recipe) -> None:
             ``Tokenizer.encode_at_random``; where such a cut is too long, the usual one
             stays), ``bpe_dropout_epochs``, how many epochs before the cooldown have it
             (otherwise all), and any argument of ``TransformerConfig`` and
-            ``FullConfig``, by name.
+            ``ScaleConfig``, by name.
 
     Raises:
         ValueError: If one is no such choice.
     """
     for name, value in recipe.items():
-        if name not in CHOICES:
-            known = ", ".join(sorted(CHOICES))
+        if name not in RECIPE_CHOICES:
+            known = ", ".join(sorted(RECIPE_CHOICES))
             raise ValueError(f"choices are {known}; got {name}")
-        require_type(CHOICES[name], **{name: value})
+        require_type(RECIPE_CHOICES[name], **{name: value})
         if isinstance(value, int | float) and not abs(value) < 2**63:  # as nan is not
             raise ValueError(f"{name} must be between -2**63 and 2**63, got {value}")
 
@@ -110,7 +116,7 @@ def train_translator(
     *,
     device: str = "cpu",
     command: str = "",
-    on_epoch: Callable[[FullEpoch], None] | None = None,
+    on_epoch: Callable[[ScaleEpoch], None] | None = None,
 ) -> Scores:
     """Train a translator, or go on where the folder's run was stopped.
 
@@ -121,7 +127,7 @@ def train_translator(
     Args:
         corpus: Its "train" is learned from, its "validation" watched.
         recipe: The choices; the rest are those of ``TransformerConfig.base`` and
-            ``FullConfig``.
+            ``ScaleConfig``.
         folder: Made if it does not exist.
         device: "cpu" or "cuda".
         command: What the user typed, for the record.
@@ -137,7 +143,7 @@ def train_translator(
     """
     require_choices(recipe)
     folder = Path(folder)
-    config = FullConfig(**_chosen(recipe, TRAINING_CHOICES))
+    config = ScaleConfig(**_chosen(recipe, TRAINING_CHOICES))
     last = config.epochs - config.cooldown  # before the cooldown
     if last < 1:
         raise ValueError(
@@ -150,48 +156,40 @@ def train_translator(
     torch.manual_seed(config.seed)
     translator = untrained(pairs["train"], recipe)
     model = translator.model.to(device)
-    named = {corpus.title(split): found for split, found in pairs.items()}
-    encoded = encode_pairs(translator, named, recipe["max_tokens"])
-    encoded = {split: encoded[corpus.title(split)] for split in pairs}
-
-    name = f"CPU, {torch.get_num_threads()} threads"
-    if device == "cuda":
-        name = torch.cuda.get_device_name()
+    max_tokens = recipe["max_tokens"]
+    encoded = {
+        split: encode_pairs(translator, found, max_tokens, corpus.title(split))
+        for split, found in pairs.items()
+    }
+    on_cpu = f"CPU, {torch.get_num_threads()} threads"
     record = {
         "command": command,
         "corpus": asdict(corpus),
         "sentences_sha256": {split: digest(pairs[split]) for split in pairs},
         **recipe,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "device": name,
+        "device": torch.cuda.get_device_name() if device == "cuda" else on_cpu,
         "processes": world_size(),
         "torch": torch.__version__,
     }
-    tokenizer = translator.tokenizer
-    longest = min(recipe["max_tokens"], model.config.max_len)
     first = last + 1 - recipe.get("bpe_dropout_epochs", last)  # with BPE-dropout
 
     def batches(epoch: int) -> Iterable[Batch]:
         seed, learned = f"{config.seed} {epoch}", encoded["train"]
         if dropout and first <= epoch <= last:
-            random = Random(seed)
-
-            def cut(sentence: str) -> list[int]:
-                ids = tokenizer.encode_at_random(sentence, dropout, random)
-                return ids if len(ids) < longest else tokenizer.encode(sentence)
-
-            learned = [(cut(source), cut(target)) for source, target in pairs["train"]]
-            learned = [pair for pair in learned if any(pair)]
-        drawn = token_batches(learned, recipe["max_tokens"], seed=seed)
+            learned = cut_at_random(
+                translator, pairs["train"], max_tokens, dropout, Random(seed)
+            )
+        drawn = token_batches(learned, max_tokens, seed=seed)
         return tqdm(list(drawn), f"epoch {epoch}", leave=False, disable=None)
 
-    validation = list(token_batches(encoded["validation"], recipe["max_tokens"]))
+    validation = list(token_batches(encoded["validation"], max_tokens))
     with folder_lock(folder if is_main() else None):
         if is_main():
             _begin(folder, record)
-            tokenizer.save(folder / TOKENIZER)
+            translator.tokenizer.save(folder / TOKENIZER)
         wait_for_main()  # which may refuse
-        history = full_train(
+        history = train_at_scale(
             model, batches, validation, config, folder=folder, on_epoch=on_epoch
         )
         if is_main():
@@ -236,18 +234,20 @@ def measure(
 
 def encode_pairs(
     translator: Translator,
-    splits: Mapping[str, Sequence[Sentences]],
+    pairs: Sequence[Sentences],
     max_tokens: int,
-) -> dict[str, list[Pair]]:
+    name: str = "pairs",
+) -> list[Pair]:
     """Turn pairs of sentences into pairs of token ids; nothing is cut off.
 
     Args:
         translator: Its model says how long a sentence may be.
-        splits: Pairs of sentences, by a name for the error.
-        max_tokens: How long else it may be.
+        pairs: Sentences; a pair that has no text is left out.
+        max_tokens: How long else a sentence may be.
+        name: What the error calls them.
 
     Returns:
-        Pairs of token ids, likewise, without the pairs that have no text.
+        Pairs of token ids.
 
     Raises:
         ValueError: If sentences have more tokens, EOS or BOS counted; the message says
@@ -255,21 +255,37 @@ def encode_pairs(
     """
     encode = translator.tokenizer.encode
     longest = min(max_tokens, translator.model.config.max_len)
-    encoded = {}
-    for split, pairs in splits.items():
-        ids = [(encode(source), encode(target)) for source, target in pairs]
-        lengths = {n: max(map(len, pair)) + 1 for n, pair in enumerate(ids, 1)}
-        require_no_faults(
-            {
-                n: f"{split}, pair {n} must have at most {longest} tokens a side with "
-                f"the end, got {length}: cut it into shorter ones"
-                for n, length in lengths.items()
-                if length > longest
-            },
-            "pairs",
-        )
-        encoded[split] = [pair for pair in ids if any(pair)]
-    return encoded
+    ids = [(encode(source), encode(target)) for source, target in pairs]
+    lengths = {n: max(map(len, pair)) + 1 for n, pair in enumerate(ids, 1)}
+    require_no_faults(
+        {
+            n: f"{name}, pair {n} must have at most {longest} tokens a side with "
+            f"the end, got {length}: cut it into shorter ones"
+            for n, length in lengths.items()
+            if length > longest
+        },
+        "pairs",
+    )
+    return [pair for pair in ids if any(pair)]
+
+
+def cut_at_random(
+    translator: Translator,
+    pairs: Sequence[Sentences],
+    max_tokens: int,
+    dropout: float,
+    random: Random,
+) -> list[Pair]:
+    """Encode pairs with BPE-dropout; where that makes too many tokens, without."""
+    tokenizer = translator.tokenizer
+    longest = min(max_tokens, translator.model.config.max_len)
+
+    def cut(sentence: str) -> list[int]:
+        ids = tokenizer.encode_at_random(sentence, dropout, random)
+        return ids if len(ids) < longest else tokenizer.encode(sentence)
+
+    cuts = [(cut(source), cut(target)) for source, target in pairs]
+    return [pair for pair in cuts if any(pair)]
 
 
 def digest(pairs: Sequence[Sentences]) -> str:
@@ -300,7 +316,7 @@ def _begin(folder: Path, record: Mapping[str, object]) -> None:
         write_json(path, record)
         return
     found = read_record(folder)  # the scores in it hold until this run ends
-    for name in sorted(SAME):
+    for name in sorted(MUST_STAY):
         if record.get(name) != found.get(name):
             raise ValueError(
                 f"{path} is of another run: {name} must be {found.get(name)}, "

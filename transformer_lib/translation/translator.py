@@ -125,13 +125,12 @@ class Translator:
         """Translate one batch of token ids, without special tokens in the result."""
         src = pad(sources, self.tokenizer.pad_id)  # (B, S)
         src = src.to(self.model.output.weight.device)
-        ids = {"bos_id": self.tokenizer.bos_id, "eos_id": self.tokenizer.eos_id}
         model = self.model
         if self.fast and why_unsupported(model) is None:
             model = FastDecoder(model)
         if beam == 1:
-            return greedy_decode(model, src, **ids)
-        found = beam_search(model, src, beam_size=beam, alpha=alpha, **ids)
+            return greedy_decode(model, src)
+        found = beam_search(model, src, beam_size=beam, alpha=alpha)
         return [hypotheses[0].tokens for hypotheses in found]
 
 

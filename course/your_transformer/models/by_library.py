@@ -1,5 +1,7 @@
 """Adapters that call the library: the reference."""
 
+from dataclasses import replace
+
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.model import Transformer
 from transformer_lib.model import causal_mask as causal_mask
@@ -24,8 +26,8 @@ def logits(model, src, tgt):
 
 
 def greedy(model, src, bos_id, eos_id, limit, use_cache=False):
-    ids = {"bos_id": bos_id, "eos_id": eos_id}
-    return greedy_decode(model, src, max_len=limit, use_cache=use_cache, **ids)[0]
+    model.config = replace(model.config, bos_id=bos_id, eos_id=eos_id)
+    return greedy_decode(model, src, max_len=limit, use_cache=use_cache)[0]
 
 
 def greedy_cached(model, src, bos_id, eos_id, limit):

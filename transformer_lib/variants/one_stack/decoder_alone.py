@@ -165,7 +165,6 @@ def continue_tokens(
     model: DecoderAlone,
     prompts: Sequence[Sequence[int]],
     *,
-    eos_id: int,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -182,7 +181,6 @@ def continue_tokens(
     Args:
         model: A model without a source, or a ``FastDecoder`` of one.
         prompts: Token ids, at least one each, of any lengths; the first is often BOS.
-        eos_id: The id that ends a text.
         temperature: As for ``next_probabilities``.
         top_k: As for ``next_probabilities``; 1 takes the likeliest token.
         top_p: As for ``next_probabilities``.
@@ -227,7 +225,7 @@ def continue_tokens(
             ):
                 if length < len(prompts[row]):
                     drawn[place] = prompts[row][length]
-                elif token == eos_id:
+                elif token == config.eos_id:
                     continue
                 else:
                     written[row].append(token)

@@ -1,6 +1,6 @@
-"""Training at full size: parts of a batch, R-Drop, short numbers, several processes.
+"""Training at scale: parts of a batch, R-Drop, short numbers, several processes.
 
-``full_step`` and ``FullRun`` are what ``full_train`` passes to ``training.train``.
+``train_at_scale`` passes ``step_at_scale`` and ``ScaleRun`` to ``training.train``.
 Without options, they make the same updates as ``train_step``, bit for bit.
 """
 
@@ -25,12 +25,12 @@ from transformer_lib.training import (
     train,
 )
 
-OF_THE_SCALER = ("skipped", "factor", "fine")  # what a resumed run needs of it
+SCALER_STATE = ("skipped", "factor", "fine")  # what a resumed run needs of it
 
 
 @dataclass(frozen=True, kw_only=True)
-class FullConfig(TrainingConfig):
-    """How to train at full size; the other fields are those of ``TrainingConfig``.
+class ScaleConfig(TrainingConfig):
+    """How to train at scale; the other fields are those of ``TrainingConfig``.
 
     Args:
         accumulate: Batches whose gradients make one update.
@@ -59,7 +59,7 @@ class FullConfig(TrainingConfig):
 
 
 @dataclass(frozen=True)
-class FullEpoch(Epoch):
+class ScaleEpoch(Epoch):
     """What one pass through the data came to, and the state of the loss scaler.
 
     Args:
@@ -74,15 +74,15 @@ class FullEpoch(Epoch):
     fine: int = 0
 
 
-def full_train(
+def train_at_scale(
     model: Transformer,
     batches: Callable[[int], Iterable[Batch]],
     validation: Sequence[Batch],
-    config: FullConfig,
+    config: ScaleConfig,
     folder: str | Path | None = None,
-    on_epoch: Callable[[FullEpoch], None] | None = None,
-) -> list[FullEpoch]:
-    """Train with ``training.train``, but with the full step and in all processes.
+    on_epoch: Callable[[ScaleEpoch], None] | None = None,
+) -> list[ScaleEpoch]:
+    """Train with ``training.train``, but with ``step_at_scale``, in all processes.
 
     On a GPU, a run that was stopped reaches the same losses as one that was not, up to
     rounding.
@@ -97,7 +97,7 @@ def full_train(
         on_epoch: Called after each epoch.
 
     Returns:
-        A ``FullEpoch`` for every epoch, including those before a resumption.
+        A ``ScaleEpoch`` for every epoch, including those before a resumption.
 
     Raises:
         ConnectionError: If another process has ended, or does not answer.
@@ -119,18 +119,18 @@ def full_train(
         validation,
         config,
         folder=folder if distributed.is_main() else None,
-        step=partial(full_step, scaler=scaler),
-        kind=lambda model, config, _: FullRun(model, config, folder, scaler),
+        step=partial(step_at_scale, scaler=scaler),
+        run_type=lambda model, config, _: ScaleRun(model, config, folder, scaler),
         on_epoch=on_epoch,
     )
 
 
-def full_step(
+def step_at_scale(
     model: Transformer,
     optimizer: torch.optim.Optimizer,
     parts: Sequence[Batch],
     rate: float,
-    config: FullConfig,
+    config: ScaleConfig,
     scaler: precision.LossScaler,
 ) -> tuple[float, int]:
     """Update the weights once, by all processes together.
@@ -161,7 +161,7 @@ def full_step(
     checks.require_positive(**{"target tokens of the batches": tokens})
     total = 0.0
     for batch in parts:
-        loss, penalty = full_loss(model, distributed.shard(batch), config)
+        loss, penalty = loss_at_scale(model, distributed.shard(batch), config)
         total += loss.item()
         scaler.scale((loss + penalty) / tokens).backward()
     total = distributed.all_reduce_gradients(model.parameters(), total)
@@ -174,8 +174,8 @@ def full_step(
     return total, tokens
 
 
-def full_loss(
-    model: Transformer, batch: Batch, config: FullConfig
+def loss_at_scale(
+    model: Transformer, batch: Batch, config: ScaleConfig
 ) -> tuple[Tensor, Tensor | float]:
     """Compute the loss of one part of a batch, in one pass or in two.
 
@@ -204,8 +204,8 @@ def full_loss(
     return loss, config.r_drop / 2 * disagreement(logits, targets, pad_id)
 
 
-class FullRun(TrainingRun):
-    """The state of a run at full size.
+class ScaleRun(TrainingRun):
+    """The state of a run at scale.
 
     All processes resume from the same folder, and begin with the weights of process 0,
     which alone writes.
@@ -222,12 +222,12 @@ class FullRun(TrainingRun):
             updates.
     """
 
-    record = FullEpoch
+    epoch_type = ScaleEpoch
 
     def __init__(
         self,
         model: Transformer,
-        config: FullConfig,
+        config: ScaleConfig,
         folder: str | Path | None,
         scaler: precision.LossScaler,
     ) -> None:
@@ -242,8 +242,8 @@ class FullRun(TrainingRun):
         numbers = record.validation_loss, record.validation_accuracy
         loss, accuracy = distributed.broadcast(*numbers)
         found = {"validation_loss": loss, "validation_accuracy": accuracy}
-        found |= {name: getattr(self.scaler, name) for name in OF_THE_SCALER}
-        super().keep(FullEpoch(**asdict(record) | found))
+        found |= {name: getattr(self.scaler, name) for name in SCALER_STATE}
+        super().keep(ScaleEpoch(**asdict(record) | found))
         distributed.wait_for_main()
 
     def _state(self) -> tuple[dict, dict]:
@@ -257,7 +257,7 @@ class FullRun(TrainingRun):
     def _restore(self, tensors: dict, about: dict, path: Path) -> None:
         """Put everything back as ``_state`` found it."""
         super()._restore(tensors, about, path)
-        for name in OF_THE_SCALER:
+        for name in SCALER_STATE:
             setattr(self.scaler, name, getattr(self.history[-1], name))
         for state in self.optimizer.state.values():
             state["step"] -= self.scaler.skipped

@@ -1,7 +1,8 @@
 """Multi30k: captions of photographs, written in English and translated into German.
 
 For non-commercial research and education only. The text is not part of this
-repository: ``download`` fetches it, 1.4 MB.
+repository: ``download`` fetches it, 1.4 MB, into the folder that the environment
+variable ``MULTI30K_DIR`` names, or else into one in the user's cache.
 
 Source: Elliott et al. (2016); its test sets of 2017: Elliott et al. (2017).
 """
@@ -41,11 +42,7 @@ FOLDER = "MULTI30K_DIR"
 
 
 def multi30k(
-    split: str,
-    *,
-    source: str = "en",
-    target: str = "de",
-    folder: str | Path | None = None,
+    split: str, *, source: str = "en", target: str = "de"
 ) -> list[tuple[str, str]]:
     """Read the pairs of sentences of one split, as they were published.
 
@@ -53,8 +50,6 @@ def multi30k(
         split: "train", "validation", "test_2016", "test_2017" or "mscoco".
         source: Language to translate from, "en" or "de".
         target: Language to translate into, "en" or "de".
-        folder: The folder of the files; by default the one that the environment
-            variable ``MULTI30K_DIR`` names, or else one in the user's cache.
 
     Returns:
         Pairs of sentences, in the published order.
@@ -66,36 +61,33 @@ def multi30k(
     """
     require_one_of(SPLITS, split=split)
     require_one_of(LANGUAGES, source=source, target=target)
-    place = _place(folder)
+    place = _place()
     sides = [_lines(place / f"{SPLITS[split]}.{code}.gz") for code in (source, target)]
     return list(zip(*sides, strict=True))
 
 
-def download(folder: str | Path | None = None) -> Path:
+def download() -> Path:
     """Fetch every file that is missing.
 
     Complete files are kept; a file that was cut off is fetched again.
 
-    Args:
-        folder: The target; by default the folder that ``multi30k`` reads.
-
     Returns:
-        The folder.
+        The folder that ``multi30k`` reads.
 
     Raises:
         requests.RequestException: If the network fails. Run it again: nothing is lost.
         ValueError: If a file differs from the published one.
     """
-    place = _place(folder)
+    place = _place()
     fetcher = pooch.create(place, URL, registry=SHA256)
     for name in SHA256:
         fetcher.fetch(name, progressbar=True)
     return place
 
 
-def _place(folder: str | Path | None) -> Path:
+def _place() -> Path:
     cache = Path(pooch.os_cache("transformer-line-by-line"))
-    return Path(folder or os.environ.get(FOLDER) or cache / "multi30k")
+    return Path(os.environ.get(FOLDER) or cache / "multi30k")
 
 
 def _lines(path: Path) -> list[str]:

@@ -25,13 +25,9 @@ def toy_pairs(
 ) -> list[tuple[list[int], list[int]]]:
     """Draw source sequences and their answers; a new seed draws new ones.
 
-    No symbol comes twice in a sequence. So each symbol of the answer has one place in
-    the source, ``src.index(symbol)``, where a perfect attention map would point: the
-    diagonal for copy, the anti-diagonal for reverse. Repeats would make the tasks
-    harder, and the map of sort ambiguous.
-
-    About a tenth of all sequences is held out. A checksum of the symbols decides which,
-    so that training never sees them, whatever its seeds.
+    No symbol comes twice in a sequence, so each symbol of the answer has one place in
+    the source, where a perfect attention map points. A checksum holds out about a tenth
+    of all sequences: training never sees them, whatever its seeds.
 
     Args:
         task: ``"copy"``, ``"reverse"`` or ``"sort"``.
@@ -43,13 +39,11 @@ def toy_pairs(
         longest: The most symbols in a sequence.
 
     Returns:
-        Pairs (src, tgt) of equally long lists of ids from 3 to vocab_size - 1, without
-        BOS and EOS.
+        Pairs (src, tgt) of equally long lists of ids, without BOS and EOS.
 
     Raises:
-        ValueError: If ``task`` is unknown, a size is out of range, ``longest`` is less
-            than ``shortest``, there are fewer symbols than ``longest``, or so few
-            sequences that one of the two parts is empty.
+        ValueError: If ``task`` is unknown, a size is out of range, or the sizes leave
+            no such sequence.
     """
     require_one_of(TASKS, task=task)
     require_not_negative(count=count)
