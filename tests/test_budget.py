@@ -16,7 +16,8 @@ PLACES = {
     "measurements": (["measurements"], 4_550),
     "tests": (["tests"], 37_200),
 }
-CODE = {".py", ".js", ".css", ".txt"}  # in a text: wrong answers, golden listings
+CODE = {".py", ".js", ".css"}
+TEXT = {".txt", ".html"}  # wrong answers, golden listings
 DATA = {"tour.json", "kinds.csv", "articles.csv"}  # written by hand as well
 OTHERS = {"vendor", "__pycache__", "requirements.txt"}
 BUILT = {ROOT / name for name in ("_build", "build", "bookkit/build", "book/_static")}
@@ -30,7 +31,7 @@ def lines_of(path: Path) -> int:
         return 0
     if path.is_dir():
         return sum(map(lines_of, path.iterdir()))
-    counted = path.suffix in CODE or path.name in DATA
+    counted = path.suffix in CODE | TEXT or path.name in DATA
     return len(path.read_bytes().splitlines()) if counted else 0
 
 
