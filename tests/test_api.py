@@ -56,6 +56,31 @@ def test_a_package_brings_its_modules_along_and_those_named_come_first():
     assert sorted(inside) == sorted(f"{package}.{path.stem}" for path in files)
 
 
+@pytest.mark.book
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("api_inspection#module-bookkit.inspection", "module-bookkit.listing"),
+        ("api_inspection#inspection-as-html", "listing-as-html"),
+        (
+            "api_pictures#bookkit.widgets.masks.mask_control",
+            "pages.masks.masks.mask_control",
+        ),
+        ("api_pictures#widgets-control", "controls-control"),
+        (
+            "api_layers#transformer_lib.model.transformer.TransformerParts.make_norm",
+            "transformer_lib.model.parts.TransformerParts.make_norm",
+        ),
+    ],
+)
+def test_an_old_name_leads_to_the_new_one(tab, old, new):
+    page, anchor = old.split("#")
+    tab.goto(f"{built(HTML / 'book' / f'{page}.html').as_uri()}#{anchor}")
+    tab.wait_for_url(f"**#{new}")
+    assert tab.evaluate("(id) => document.getElementById(id) !== null", new)
+
+
 # -- Links from code -----------------------------------------------------------------
 
 PLACES = {
