@@ -47,16 +47,15 @@ class Control:
 
     Args:
         name: Its script is ``NAME.js``, which defines a function
-            ``draw(root, data, kit)``.
+            ``draw(root, data, kit)``. ``NAME.css`` is its style, if there is one.
         title: What it is for, in a few words; the name that is read aloud.
         data: What the script starts from: anything that JSON can hold.
         words: The first state as plain text: shown where no script runs.
-        beside: ``__file__``: the script stands beside the function that makes the
+        beside: ``__file__``: script and style stand beside the function that makes the
             control.
         scripts: Further JavaScript that the script uses.
         html: The first state as HTML, in place of the words; the script's ``draw`` gets
             its elements.
-        style: A further style sheet.
     """
 
     name: str
@@ -66,7 +65,6 @@ class Control:
     beside: str
     scripts: tuple[str, ...] = ()
     html: str = ""
-    style: str = ""
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.words}"
@@ -80,10 +78,12 @@ class Control:
             "start(draw);",
         )
         script = "\n".join(parts)
+        own = Path(self.beside).with_name(self.name + ".css")
+        style = STYLE + (own.read_text(encoding="utf-8") if own.is_file() else "")
         first = self.html or f"<pre>{escape(self.words)}</pre>"
         return (
             f'<section class="control tex2jax_ignore" data-control="{self.name}" '
-            f'aria-label="{escape(self.title)}"><style>{STYLE}{self.style}</style>'
+            f'aria-label="{escape(self.title)}"><style>{style}</style>'
             f'<p class="c-title">{escape(self.title)}</p>'
             f'<div class="c-body">{first}</div>'
             f'<p class="c-print">Shown as it starts. On the page it can be moved.</p>'

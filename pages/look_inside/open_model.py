@@ -99,7 +99,6 @@ def open_model_control(
         scripts=(*map(source, LIBRARY), *(read(name, __file__) for name in SCRIPTS)),
         html=first_state(sentences[0], german, nodes, model.config.num_layers),
         beside=__file__,
-        style=read("open_model.css", __file__),
     )
 
 
