@@ -86,6 +86,12 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.program)
 
 
+@pytest.fixture(scope="session")
+def seed(pytestconfig):
+    """Where the random numbers of a test begin that draws its own."""
+    return int(pytestconfig.option.hypothesis_seed) if pytestconfig.sweeping else 0
+
+
 @pytest.fixture(autouse=True)
 def double_precision_and_a_seed():
     torch.set_default_dtype(torch.float64)

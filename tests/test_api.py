@@ -47,12 +47,11 @@ def test_every_module_class_and_function_has_a_place_in_the_reference():
 
 
 def test_a_package_brings_its_modules_along_and_those_named_come_first():
-    bookkit, package, *inside = reference.modules(
-        ["bookkit", "transformer_lib.data toy"]
-    )
-    assert (bookkit, package) == ("bookkit", "transformer_lib.data")
+    named = ["bookkit", "transformer_lib.data.corpora toy"]
+    bookkit, package, *inside = reference.modules(named)
+    assert (bookkit, package) == ("bookkit", "transformer_lib.data.corpora")
     assert inside[0] == f"{package}.toy"
-    files = (ROOT / "transformer_lib/data").glob("[!_]*.py")
+    files = (ROOT / "transformer_lib/data/corpora").glob("[!_]*.py")
     assert sorted(inside) == sorted(f"{package}.{path.stem}" for path in files)
 
 

@@ -10,7 +10,6 @@ import torch
 from book_files import ROOT
 from test_javascript import TOLERANCE, small_translator
 
-from bookkit.controls.control import read
 from bookkit.controls.translator import EXAMPLES
 from pages.look_inside.graph import graph, line_of
 from pages.look_inside.recording import record
@@ -100,7 +99,10 @@ def engine(browser):
     def load(translator):
         pages.append(page := browser.new_page())
         page.set_content("<!doctype html>")
-        for text in (*map(source, FILES), read("engine.js", "pages.look_inside")):
+        for text in (
+            *map(source, FILES),
+            (ROOT / "pages/look_inside/engine.js").read_text("utf-8"),
+        ):
             page.add_script_tag(content=text)
         script = to_script(translator)
         exact = from_script(script)

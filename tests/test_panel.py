@@ -5,9 +5,10 @@ import sys
 
 import matplotlib.pyplot as plt
 import pytest
+from book_files import ROOT
 from bs4 import BeautifulSoup
 
-from bookkit.controls.control import KIT, read
+from bookkit.controls.control import KIT
 from bookkit.listing import walk
 from bookkit.plotting import plot_lines, use_book_style
 from pages.attention.softmax import softmax_control
@@ -250,7 +251,8 @@ render({ model, el: document.body });
 def page(tab):
     """A tab with a panel whose kernel is ``window.answer``."""
     tab.clock.install()
-    script = f"<script type=module>{KIT}\n{read('panel.js')}\n{MODEL}</script>"
+    panel = (ROOT / "pages/laboratory/panel.js").read_text("utf-8")
+    script = f"<script type=module>{KIT}\n{panel}\n{MODEL}</script>"
     tab.set_content(f"<!doctype html><html lang=en><body>{script}")
     tab.get_by_role("slider").wait_for()
     yield tab

@@ -8,11 +8,11 @@ import torch
 from axe import findings
 from book_files import ROOT
 from playwright.sync_api import expect
-from record_translation import recorded
 
 from bookkit.controls.control import read
 from bookkit.controls.translator import EXAMPLES as EXAMPLES_OF_THE_BOOK
 from bookkit.controls.translator import FIRST, translator_control
+from pages.translator.record_translation import recorded
 from transformer_lib.data import Tokenizer
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.javascript.weights import from_script, to_script
