@@ -31,8 +31,7 @@ from transformer_lib.translation import Translator
 from transformer_lib.variants import (
     FullAttention,
     ModernConfig,
-    build_model,
-    plainest,
+    ModernTransformer,
     use_attention,
 )
 
@@ -191,7 +190,7 @@ def small_translator(**changes):
         max_len=32,
     )
     texts = [text for pair in sentence_pairs(50, 0) for text in pair]
-    model = build_model(plainest(replace(config, **changes)))
+    model = ModernTransformer(replace(config, **changes))
     for parameter in model.parameters():  # norms and biases that do something
         torch.nn.init.normal_(parameter, std=0.5)
     return Translator(model, Tokenizer.train(texts, 300))

@@ -11,7 +11,12 @@ from transformer_lib.checks import require_probability
 from transformer_lib.data import Batch
 from transformer_lib.model import FeedForward, MultiHeadAttention, Transformer
 from transformer_lib.training import evaluate, load_weights
-from transformer_lib.variants import GroupedAttention, ModernConfig, build_model
+from transformer_lib.variants import (
+    GroupedAttention,
+    ModernConfig,
+    ModernParts,
+    ModernTransformer,
+)
 
 
 def matrices(model: Transformer) -> list[Tensor]:
@@ -252,7 +257,8 @@ def shrink(
     choices = asdict(config) | {"num_heads": num_heads, "d_k": d_k, "d_ff": d_ff}
     if choices.get("num_key_heads") == config.num_heads:  # in groups of one
         choices["num_key_heads"] = num_heads
-    described = build_model(ModernConfig(**choices))
+    family = type(model) if isinstance(model, ModernParts) else ModernTransformer
+    described = family(ModernConfig(**choices))
     weights = dict(smaller.named_parameters())
     load_weights(described, weights, source="the smaller model")
     return described.eval()
