@@ -225,8 +225,8 @@ def test_the_model_stays_in_its_mode(writer):
         ([[1], []], {}, "prompt 1 must have 1 to 11 tokens, got 0"),
         ([[3] * 12], {}, "prompt 0 must have 1 to 11 tokens, got 12"),
         ([[1, 0]], {}, "prompt 0 must not hold PAD, got 0"),
-        ([[1]], {"max_len": 12}, "max_len must be at most the model's, got 12 and 11"),
-        ([[1]], {"max_len": 0}, "max_len must be at least 1, got 0"),
+        ([[1]], {"max_len": 12}, r"max_len must be in \[1, 11\], got 12"),
+        ([[1]], {"max_len": 0}, r"max_len must be in \[1, 11\], got 0"),
         ([[1]], {"top_k": 0}, "top_k must be at least 1, got 0"),
     ],
 )

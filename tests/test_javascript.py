@@ -288,10 +288,10 @@ def test_each_activation_is_that_of_pytorch(ours):
 
 
 @pytest.fixture(scope="module")
-def sentences(pytestconfig, seed):
+def sentences(pytestconfig):
     """Short ones of the grammar; and captions, where there are some."""
     count, captions = (500, 100) if pytestconfig.sweeping else (100, 20)
-    english = (english for english, _ in sentence_pairs(8 * count, seed=seed))
+    english = (english for english, _ in sentence_pairs(8 * count, seed=0))
     found = [text for text in english if len(text.split()) <= 5][:count]
     assert len(set(found)) > 0.9 * count
     if os.environ.get("MULTI30K_DIR"):

@@ -367,10 +367,10 @@ def test_a_pruned_model_writes_the_same_with_the_fast_decoder(model, batches, ev
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((6, 7), "num_heads must be at least 1 and at most 5, got 6"),
-        ((0, 7), "num_heads must be at least 1 and at most 5, got 0"),
-        ((2, 12), "d_ff must be at least 1 and at most 11, got 12"),
-        ((2, 0), "d_ff must be at least 1 and at most 11, got 0"),
+        ((6, 7), r"num_heads must be in \[1, 5\], got 6"),
+        ((0, 7), r"num_heads must be in \[1, 5\], got 0"),
+        ((2, 12), r"d_ff must be in \[1, 11\], got 12"),
+        ((2, 0), r"d_ff must be in \[1, 11\], got 0"),
     ],
 )
 def test_more_than_there_is_or_nothing_is_refused(model, batches, sizes, message):

@@ -154,7 +154,7 @@ def test_a_number_of_bits_that_is_not_whole_is_refused(bits):
 
 @pytest.mark.parametrize("bits", [1, 9])
 def test_a_number_of_bits_out_of_range_is_refused(bits):
-    with pytest.raises(ValueError, match=f"bits must be from 2 to 8, got {bits}"):
+    with pytest.raises(ValueError, match=rf"bits must be in \[2, 8\], got {bits}"):
         quantize_rows(torch.ones(2, 2), bits)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.checks import require_probability
+from transformer_lib.checks import require_between, require_probability
 from transformer_lib.data import Batch
 from transformer_lib.model import FeedForward, MultiHeadAttention, Transformer
 from transformer_lib.training import evaluate, load_weights
@@ -240,12 +240,8 @@ def shrink(
             of a kind that is not known here.
     """
     config = model.config
-    for name, size in {"num_heads": num_heads, "d_ff": d_ff}.items():
-        if not 1 <= size <= getattr(config, name):
-            most = getattr(config, name)
-            raise ValueError(
-                f"{name} must be at least 1 and at most {most}, got {size}"
-            )
+    require_between(1, config.num_heads, num_heads=num_heads)
+    require_between(1, config.d_ff, d_ff=d_ff)
     d_k = getattr(config, "d_k", None) or config.d_model // config.num_heads
     smaller = deepcopy(model)
     for name, losses in losses_without_heads(model, batches).items():

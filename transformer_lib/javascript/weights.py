@@ -108,9 +108,6 @@ def to_script(translator: Translator) -> str:
     Returns:
         JavaScript. When a ``<script>`` element has loaded it, the element's property
         ``translator`` is what the JavaScript class ``Translator`` starts from.
-
-    Raises:
-        ValueError: As ``pack``.
     """
     tokenizer = json.loads(translator.tokenizer.to_json())
     packed = {"alpha": ALPHA, "tokenizer": tokenizer, **pack(translator.model)}
@@ -154,10 +151,6 @@ def write_script(folder: str | Path, path: str | Path) -> None:
     Args:
         folder: What ``Translator.save`` wrote.
         path: The script, replaced if it is there.
-
-    Raises:
-        FileNotFoundError, ValueError: As ``Translator.load``.
-        OSError: If the file cannot be written.
     """
     text = to_script(Translator.load(folder))
     with atomic_write(path) as unfinished:

@@ -169,9 +169,6 @@ def load_weights(
         model: Left as it was unless all weights fit.
         weights: By the names of ``named_parameters``.
         source: Where the tensors come from, for the error.
-
-    Raises:
-        ValueError: As ``require_fit``.
     """
     parameters = dict(model.named_parameters())
     require_fit(parameters, weights, source=source)

@@ -251,9 +251,6 @@ def encode_pairs(
         max_tokens: How long else a sentence may be.
         name: What the error calls them.
 
-    Returns:
-        Pairs of token ids.
-
     Raises:
         ValueError: If sentences have more tokens, EOS or BOS counted; the message says
             how many and which.
