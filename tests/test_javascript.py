@@ -375,14 +375,14 @@ def test_token_ids_equal_those_of_python(ours, theirs, sentences):
 
 @pytest.mark.sweep
 def test_token_ids_of_random_characters_equal_those_of_python(
-    ours, theirs, seed, pytestconfig
+    ours, theirs, pytestconfig
 ):
     """Characters that Unicode has had since 2002: of new ones, not all know all."""
     known = [
         c for c in range(0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) != "Cn"
     ]
     known = [c for c in known if not 0xD800 <= c < 0xE000]
-    draw = random.Random(seed)
+    draw = random.Random(0)
     few = [ord(c) for c in " 'sStlm.,09aä\t\u0308"]
     texts = [
         "".join(
