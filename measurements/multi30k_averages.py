@@ -14,7 +14,7 @@ from pathlib import Path
 from multi30k_scores import MAX_TOKENS
 from tables import add, read
 
-from transformer_lib.data import Tokenizer, token_batches
+from transformer_lib.data import token_batches
 from transformer_lib.data.corpora.multi30k import multi30k
 from transformer_lib.training import (
     average_weights,
@@ -25,8 +25,6 @@ from transformer_lib.training import (
 from transformer_lib.training.run import STATE
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import encode_pairs, measure
-from transformer_lib.translation.translator import TOKENIZER
-from transformer_lib.variants import build_from
 
 AVERAGES = Path(__file__).resolve().parent / "multi30k/averages.csv"
 COUNTS = (1, 3, 5, 10)
@@ -37,9 +35,8 @@ def main(folders: list[str], averages: Path = AVERAGES) -> None:
     done = {(row["run"], int(row["epochs_averaged"])) for row in read(averages)}
     for folder in map(Path, folders):
         tensors, about = load_tensors(folder / STATE)
-        tokenizer = Tokenizer.load(folder / TOKENIZER)
-        model = build_from(about["model"])
-        translator = Translator(model, tokenizer)
+        translator = Translator.load(folder)
+        model = translator.model
         recent = [
             {
                 name: tensors[f"recent {age}/{name}"]

@@ -8,8 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import nn
 
-from transformer_lib.model import ACTIVATIONS, LAYOUTS, TransformerConfig, padding_mask
-from transformer_lib.variants import ModernConfig, build_model
+from transformer_lib.model import (
+    ACTIVATIONS,
+    LAYOUTS,
+    Transformer,
+    TransformerConfig,
+    padding_mask,
+)
+from transformer_lib.variants import DecoderAlone, ModernConfig, ModernTransformer
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -110,11 +116,19 @@ def configs(draw, has_source=None, least_width=2):
     )
 
 
+def model_of(config):
+    """A model of the family that takes this config, with or without a source."""
+    if config.src_vocab_size is None:
+        return DecoderAlone(config)
+    is_modern = isinstance(config, ModernConfig)
+    return ModernTransformer(config) if is_modern else Transformer(config)
+
+
 @st.composite
 def models(draw, config=None):
     """A model in eval mode whose norms and biases do something."""
     config = draw(configs() if config is None else config)
-    model, generator = build_model(config).eval(), draw(generators())
+    model, generator = model_of(config).eval(), draw(generators())
     with torch.no_grad():
         for parameter in model.parameters():
             # Embeddings are scaled by sqrt(d_model); the rest stays of order 1.

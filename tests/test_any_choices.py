@@ -16,6 +16,7 @@ from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
 from transformer_lib.model import record_attention
 from transformer_lib.training import load_model, save_model
 from transformer_lib.variants import (
+    FAMILIES,
     AlibiAttention,
     BlockAttention,
     FullAttention,
@@ -23,8 +24,6 @@ from transformer_lib.variants import (
     LSHAttention,
     PerformerAttention,
     WindowAttention,
-    build_from,
-    plainest,
     use_attention,
 )
 from transformer_lib.variants.modern.transformer import NORMS, POSITIONS, ModernConfig
@@ -51,7 +50,7 @@ def families(draw, has_source=None):
         "scale_embeddings": draw(st.booleans()),
         "d_k": draw(st.sampled_from([None, 2, 6])),
     }
-    return plainest(ModernConfig(**asdict(config) | choices))
+    return ModernConfig(**asdict(config) | choices)
 
 
 def step_by_step(model, source, tgt):
@@ -109,9 +108,9 @@ def test_a_file_brings_the_model_back(tmp_path_factory, drawn):
     model, src, tgt = drawn
     path = tmp_path_factory.mktemp("models") / "model.safetensors"
     save_model(path, model)
-    assert load_model(path, build_from).config == model.config
+    assert load_model(path, FAMILIES).config == model.config
     assert_close(
-        logits_of(load_model(path, build_from), src, tgt), logits_of(model, src, tgt)
+        logits_of(load_model(path, FAMILIES), src, tgt), logits_of(model, src, tgt)
     )
 
 

@@ -13,6 +13,7 @@ from strategies import (
     configs,
     examples,
     logits_of,
+    model_of,
     models,
     models_and_sentences,
     sentences,
@@ -30,7 +31,6 @@ from transformer_lib.model import (
     TokenEmbedding,
     causal_mask,
 )
-from transformer_lib.variants import build_model
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
 same = {"rtol": 0, "atol": 1e-9}  # in float64, beside values of order 1
@@ -141,7 +141,7 @@ def test_an_impossible_choice_is_refused_by_name(config, data):
     )
     field = "positions" if name == "layout" else name
     with pytest.raises(ValueError, match=" got ") as caught:
-        build_model(replace(config, **{field: bad}))
+        model_of(replace(config, **{field: bad}))
     # A piece names what it was given: a vocabulary, a share to drop.
     said = str(caught.value)
     assert name.split("_")[-1] in said or field in said

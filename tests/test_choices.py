@@ -1,6 +1,6 @@
 """What a config may choose besides the paper: in the whole model, and on its ways."""
 
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 import torch
@@ -12,20 +12,24 @@ from transformer_lib.data import Tokenizer
 from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.faster import FastDecoder
 from transformer_lib.javascript.weights import to_script
-from transformer_lib.model import Transformer, padding_mask, record_attention
+from transformer_lib.model import (
+    Transformer,
+    TransformerConfig,
+    padding_mask,
+    record_attention,
+)
 from transformer_lib.training import load_model, save_model
 from transformer_lib.translation import Translator
-from transformer_lib.translation.run import MODEL_CHOICES, require_choices
+from transformer_lib.translation.run import MODEL_CHOICES, require_choices, untrained
 from transformer_lib.variants import (
+    FAMILIES,
     AlibiAttention,
     DecoderAlone,
     FullAttention,
     GroupedAttention,
+    ModernTransformer,
     RMSNorm,
     WindowAttention,
-    build_from,
-    build_model,
-    plainest,
     use_attention,
 )
 from transformer_lib.variants.modern.transformer import POSITIONS, ModernConfig
@@ -76,7 +80,7 @@ def config(choice):
 
 @pytest.fixture(params=[False, True])
 def model(request, config):
-    model = build_model(replace(config, norm_first=request.param)).eval()
+    model = ModernTransformer(replace(config, norm_first=request.param)).eval()
     for parameter in model.parameters():
         if parameter.dim() == 1:  # norms and biases do something
             nn.init.normal_(parameter, std=0.5)
@@ -95,13 +99,14 @@ def tokens():
 
 def test_without_a_choice_the_model_is_that_of_the_paper():
     torch.manual_seed(1)
-    before = build_model(CONFIG)
+    modern = ModernTransformer(CONFIG)
     torch.manual_seed(1)
-    after = build_model(plainest(CONFIG))
-    assert type(after) is Transformer
-    kinds = {type(module).__module__ for module in after.modules()}
-    assert not [kind for kind in kinds if kind.startswith("transformer_lib.variants")]
-    for ours, theirs in zip(before.parameters(), after.parameters(), strict=True):
+    choices = {f.name: getattr(CONFIG, f.name) for f in fields(TransformerConfig)}
+    papers = Transformer(TransformerConfig(**choices))
+    assert (
+        list(map(type, modern.modules()))[1:] == list(map(type, papers.modules()))[1:]
+    )
+    for ours, theirs in zip(modern.parameters(), papers.parameters(), strict=True):
         assert ours.equal(theirs)
 
 
@@ -109,7 +114,7 @@ def test_the_choice_changes_what_the_model_computes(choice, tokens):
     found = []
     for config in (CONFIG, replace(CONFIG, **choice[0])):
         torch.manual_seed(3)
-        found.append(build_model(config).eval()(*tokens))
+        found.append(ModernTransformer(config).eval()(*tokens))
     assert not torch.allclose(*found)
 
 
@@ -139,7 +144,7 @@ def test_with_and_without_a_cache_it_writes_the_same(model, tokens):
 
 
 def test_every_weight_learns(config, tokens):
-    model = build_model(config).train()
+    model = ModernTransformer(config).train()
     optimizer, losses = torch.optim.Adam(model.parameters(), lr=1e-2), []
     for _ in range(8):
         logits = model(*tokens)
@@ -165,25 +170,10 @@ def test_a_decoder_alone_takes_the_choice_as_well(config, tokens):
 
 def test_a_file_brings_the_choice_along(model, tokens, tmp_path):
     save_model(tmp_path / "model.safetensors", model)
-    assert load_model(tmp_path / "model.safetensors", build_from).config == model.config
-    assert_close(
-        load_model(tmp_path / "model.safetensors", build_from)(*tokens), model(*tokens)
-    )
-
-
-def test_a_file_without_a_choice_is_a_model_of_the_paper(tokens, tmp_path):
-    model, path = build_model(CONFIG).eval(), tmp_path / "model.safetensors"
-    save_model(path, model)
-    assert load_model(path, build_from).config == plainest(CONFIG)
-    assert type(load_model(path, build_from)) is Transformer
-    assert_close(load_model(path, build_from)(*tokens), model(*tokens))
-
-
-def test_only_a_config_with_a_choice_since_2017_stays_as_it_is(config):
-    assert plainest(config) is config
-    for half in ({"src_vocab_size": None}, {"tgt_vocab_size": None}):
-        alone = replace(CONFIG, **half)
-        assert plainest(alone) is alone
+    loaded = load_model(tmp_path / "model.safetensors", FAMILIES)
+    assert type(loaded) is ModernTransformer
+    assert loaded.config == model.config
+    assert_close(loaded(*tokens), model(*tokens))
 
 
 def test_the_fast_decoder_writes_the_same_or_refuses_it_by_name(model, tokens, choice):
@@ -200,7 +190,7 @@ def test_the_javascript_refuses_it_by_name(choice):
     tokenizer = Tokenizer.train(["ein kleiner hund", "a small dog"], 260)
     size = {"src_vocab_size": tokenizer.vocab_size}
     size |= {"tgt_vocab_size": tokenizer.vocab_size, "d_ff": 20}
-    model = build_model(replace(CONFIG, **size, **choice[0])).eval()
+    model = ModernTransformer(replace(CONFIG, **size, **choice[0])).eval()
     name, value = next(iter(choice[0].items()))
     parts = {"norm": "RMSNorm", "gated": "GatedFeedForward"}
     part = f"got a {parts[name]} as" if name in parts else rf"{name}.*{value!r}"
@@ -211,6 +201,16 @@ def test_the_javascript_refuses_it_by_name(choice):
 def test_the_command_takes_the_choice(choice):
     assert choice[0].keys() <= MODEL_CHOICES.keys()
     require_choices(choice[0])
+    recipe = {"vocab_size": 260, "d_model": 24, "num_heads": 6, **choice[0]}
+    model = untrained([("ein hund", "a dog")], recipe).model
+    assert type(model) is ModernTransformer
+    assert choice[0].items() <= asdict(model.config).items()
+
+
+@pytest.mark.parametrize("choices", [{}, {"positions": "learned", "norm_first": True}])
+def test_the_command_makes_a_plain_transformer_without_a_choice(choices):
+    recipe = {"vocab_size": 260, "d_model": 24, "num_heads": 6, **choices}
+    assert type(untrained([("ein hund", "a dog")], recipe).model) is Transformer
 
 
 # -- One by one ------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_the_command_takes_the_choice(choice):
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_every_norm_is_replaced(norm_first):
     config = replace(CONFIG, norm="rms", norm_first=norm_first, norm_eps=0.1)
-    model = build_model(config)
+    model = ModernTransformer(config)
     norms = [m for m in model.modules() if isinstance(m, RMSNorm)]
     assert not [m for m in model.modules() if isinstance(m, nn.LayerNorm)]
     assert len(norms) == 2 * 2 + 2 * 3 + 2 * norm_first
@@ -229,7 +229,7 @@ def test_every_norm_is_replaced(norm_first):
 def test_a_cache_of_two_groups_is_a_third_of_that_of_six_heads(tokens):
     sizes = []
     for config in (CONFIG, replace(CONFIG, num_key_heads=2)):
-        model = build_model(config).eval()
+        model = ModernTransformer(config).eval()
         cache, src = model.new_cache(), tokens[0]
         mask = padding_mask(src, PAD)
         model.decode(tokens[1][:, :1], model.encode(src), mask, cache)
@@ -239,13 +239,13 @@ def test_a_cache_of_two_groups_is_a_third_of_that_of_six_heads(tokens):
 
 
 def test_with_as_many_groups_as_heads_the_model_is_the_papers():
-    model = build_model(replace(CONFIG, num_key_heads=6))
+    model = ModernTransformer(replace(CONFIG, num_key_heads=6))
     assert not [m for m in model.modules() if isinstance(m, GroupedAttention)]
 
 
 def test_embeddings_without_a_scale_are_the_rows_of_the_table(tokens):
     for scale in (True, False):
-        model = build_model(replace(CONFIG, scale_embeddings=scale, num_heads=4))
+        model = ModernTransformer(replace(CONFIG, scale_embeddings=scale, num_heads=4))
         for embedding, ids in zip(
             (model.src_embedding, model.tgt_embedding), tokens, strict=True
         ):
@@ -255,14 +255,14 @@ def test_embeddings_without_a_scale_are_the_rows_of_the_table(tokens):
 
 
 def test_without_positions_the_encoder_knows_no_order(tokens):
-    model = build_model(replace(CONFIG, positions="none")).eval()
+    model = ModernTransformer(replace(CONFIG, positions="none")).eval()
     src, order = tokens[0][:1], torch.randperm(S)
     assert_close(model.encode(src[:, order]), model.encode(src)[:, order])
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
 def test_positions_in_attention_tell_the_order_but_not_the_place(tokens, positions):
-    model = build_model(replace(CONFIG, positions=positions, max_len=20)).eval()
+    model = ModernTransformer(replace(CONFIG, positions=positions, max_len=20)).eval()
     src = tokens[0][:1]
     order = torch.tensor([3, 0, 1, 2, *range(4, S)])
     assert not torch.allclose(model.encode(src[:, order]), model.encode(src)[:, order])
@@ -273,13 +273,13 @@ def test_positions_in_attention_tell_the_order_but_not_the_place(tokens, positio
 def test_penalties_to_both_sides_cannot_tell_a_sentence_from_its_mirror_image(tokens):
     src = tokens[0][:1]
     for positions, mirrored in (("alibi", True), ("rotary", False)):
-        model = build_model(replace(CONFIG, positions=positions)).eval()
+        model = ModernTransformer(replace(CONFIG, positions=positions)).eval()
         back = model.encode(src.flip(1)).flip(1)
         assert torch.allclose(back, model.encode(src)) == mirrored
 
 
 def test_penalties_are_recorded_and_are_not_replaced_by_what_tells_no_positions(tokens):
-    model = build_model(replace(CONFIG, positions="alibi")).eval()
+    model = ModernTransformer(replace(CONFIG, positions="alibi")).eval()
     expected = model(*tokens)
     with record_attention(model) as maps:
         assert_close(model(*tokens), expected)
@@ -293,7 +293,7 @@ def test_penalties_are_recorded_and_are_not_replaced_by_what_tells_no_positions(
 
 def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
     for positions in POSITIONS:
-        model = build_model(replace(CONFIG, positions=positions)).eval()
+        model = ModernTransformer(replace(CONFIG, positions=positions)).eval()
         with pytest.raises(ValueError, match="at most max_len long, got 15 and 14"):
             model(torch.full((2, 15), 3), tokens[1])
 
@@ -310,4 +310,4 @@ def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
 )
 def test_an_unknown_choice_is_refused_with_its_value(changes, message):
     with pytest.raises(ValueError, match=message):
-        build_model(replace(CONFIG, **changes))
+        ModernTransformer(replace(CONFIG, **changes))

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
+from strategies import model_of
 from torch import nn
 from torch.nn.utils import parametrize
 from torch.testing import assert_close
@@ -20,7 +21,7 @@ from transformer_lib.model import (
     record_attention,
     scaled_dot_product_attention,
 )
-from transformer_lib.variants import DecoderAlone, ModernConfig, build_model
+from transformer_lib.variants import DecoderAlone, ModernConfig
 
 B, S, PAD, BOS, EOS = 5, 7, 0, 1, 2
 SRC, TGT, MAX_LEN = 19, 11, 61
@@ -48,7 +49,7 @@ def little_room(monkeypatch):
 
 def lively(config):
     """An untrained model whose translations have many lengths."""
-    model = build_model(config)
+    model = model_of(config)
     with torch.no_grad():
         for name, parameter in model.decoder.named_parameters():
             if name.endswith("bias"):

@@ -31,8 +31,7 @@ from transformer_lib.translation import Translator
 from transformer_lib.variants import (
     FullAttention,
     ModernConfig,
-    build_model,
-    plainest,
+    ModernTransformer,
     use_attention,
 )
 
@@ -191,7 +190,7 @@ def small_translator(**changes):
         max_len=32,
     )
     texts = [text for pair in sentence_pairs(50, 0) for text in pair]
-    model = build_model(plainest(replace(config, **changes)))
+    model = ModernTransformer(replace(config, **changes))
     for parameter in model.parameters():  # norms and biases that do something
         torch.nn.init.normal_(parameter, std=0.5)
     return Translator(model, Tokenizer.train(texts, 300))
@@ -289,10 +288,10 @@ def test_each_activation_is_that_of_pytorch(ours):
 
 
 @pytest.fixture(scope="module")
-def sentences(pytestconfig, seed):
+def sentences(pytestconfig):
     """Short ones of the grammar; and captions, where there are some."""
     count, captions = (500, 100) if pytestconfig.sweeping else (100, 20)
-    english = (english for english, _ in sentence_pairs(8 * count, seed=seed))
+    english = (english for english, _ in sentence_pairs(8 * count, seed=0))
     found = [text for text in english if len(text.split()) <= 5][:count]
     assert len(set(found)) > 0.9 * count
     if os.environ.get("MULTI30K_DIR"):
@@ -376,14 +375,14 @@ def test_token_ids_equal_those_of_python(ours, theirs, sentences):
 
 @pytest.mark.sweep
 def test_token_ids_of_random_characters_equal_those_of_python(
-    ours, theirs, seed, pytestconfig
+    ours, theirs, pytestconfig
 ):
     """Characters that Unicode has had since 2002: of new ones, not all know all."""
     known = [
         c for c in range(0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) != "Cn"
     ]
     known = [c for c in known if not 0xD800 <= c < 0xE000]
-    draw = random.Random(seed)
+    draw = random.Random(0)
     few = [ord(c) for c in " 'sStlm.,09aä\t\u0308"]
     texts = [
         "".join(

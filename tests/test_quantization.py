@@ -24,7 +24,7 @@ from transformer_lib.faster.quantization import (
 )
 from transformer_lib.model import Transformer, TransformerConfig, padding_mask
 from transformer_lib.translation.scores import score
-from transformer_lib.variants import ModernConfig, build_model
+from transformer_lib.variants import ModernConfig, ModernTransformer
 
 sys.path.append(str(ROOT / "measurements"))  # the scripts import their neighbours
 
@@ -154,7 +154,7 @@ def test_a_number_of_bits_that_is_not_whole_is_refused(bits):
 
 @pytest.mark.parametrize("bits", [1, 9])
 def test_a_number_of_bits_out_of_range_is_refused(bits):
-    with pytest.raises(ValueError, match=f"bits must be from 2 to 8, got {bits}"):
+    with pytest.raises(ValueError, match=rf"bits must be in \[2, 8\], got {bits}"):
         quantize_rows(torch.ones(2, 2), bits)
 
 
@@ -399,7 +399,7 @@ def test_learned_positions_stay_as_they_are():
 def test_a_model_with_later_choices_is_quantized_as_well():
     later = {"norm": "rms", "gated": True, "num_key_heads": 1, "positions": "rotary"}
     choices = asdict(config(d_model=8)) | later
-    model = build_model(ModernConfig(**choices)).eval()
+    model = ModernTransformer(ModernConfig(**choices)).eval()
     off = (quantize(model)(SRC, TGT) - model(SRC, TGT))[..., 1:].abs().max()
     assert 0 < off < 0.3
 

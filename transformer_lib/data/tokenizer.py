@@ -44,9 +44,6 @@ class Tokenizer:
             texts: Sentences of both languages.
             vocab_size: The most tokens, including special tokens and the 256 bytes.
 
-        Returns:
-            The tokenizer.
-
         Raises:
             ValueError: If ``vocab_size`` leaves no room for these.
         """
@@ -144,9 +141,6 @@ class Tokenizer:
         Returns:
             A text for each id: "▁" begins a word, special tokens have names, and U+FFFD
             stands for a part of a character.
-
-        Raises:
-            IndexError: As ``decode``.
         """
         self._require_known(ids)
         return [

@@ -2,7 +2,8 @@
 
 ``torchrun`` starts the same program several times. Inside ``process_group`` these
 processes know of each other. Elsewhere, and in a program that was started alone, there
-is one process, and everything here leaves things as they are.
+is one process, and everything here leaves things as they are. Whatever waits for other
+processes raises ``ConnectionError`` if one has ended, or does not answer.
 """
 
 import os
@@ -110,7 +111,6 @@ def begin_together(model: nn.Module, step: int) -> None:
         step: How many updates this process has made or read from a file.
 
     Raises:
-        ConnectionError: If another process has ended, or does not answer.
         ValueError: If process 0 has made another number of updates.
     """
     (first,) = broadcast(step)
@@ -164,9 +164,6 @@ def all_reduce_gradients(parameters: Iterable[nn.Parameter], number: float) -> f
 
     Returns:
         The sum of the numbers.
-
-    Raises:
-        ConnectionError: If another process has ended, or does not answer.
     """
     if world_size() == 1:
         return number
@@ -185,17 +182,7 @@ def all_reduce_gradients(parameters: Iterable[nn.Parameter], number: float) -> f
 
 
 def broadcast(*numbers: float) -> tuple[float, ...]:
-    """Take the numbers of process 0, so that all decide alike.
-
-    Args:
-        *numbers: What this process has found.
-
-    Returns:
-        What process 0 has found.
-
-    Raises:
-        ConnectionError: If another process has ended, or does not answer.
-    """
+    """Give the numbers that process 0 has found, so that all decide alike."""
     if world_size() == 1:
         return numbers
     found = torch.tensor(numbers, dtype=torch.float64)

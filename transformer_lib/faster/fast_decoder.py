@@ -171,14 +171,7 @@ class FastCache:
                 layer.read(memory)
 
     def step(self, x: Tensor) -> Tensor:
-        """Run the layers for the newest position of every row.
-
-        Args:
-            x: Shape (rows, d_model).
-
-        Returns:
-            Shape (rows, d_model).
-        """
+        """Run the layers for the newest position of every row, each (rows, d_model)."""
         own = self.own.repeat(len(x) // self.width, 1)[:, None]  # (rows, 1, width)
         self.past = torch.cat([self.past, own], dim=1)  # (rows, length, width)
         past = None  # a row alone sees all that is kept
@@ -251,11 +244,7 @@ class FastLayer:
         self.around_feed_forward = residual_of(layer.feed_forward_residual)
 
     def read(self, memory: Tensor) -> None:
-        """Project the memory, once for all rows of a sentence.
-
-        Args:
-            memory: Shape (B, S, d_model).
-        """
+        """Project the memory (B, S, d_model), once for all rows of a sentence."""
         k, v = self.cross._project(memory, memory)  # (B, H, S, d_k), (B, H, S, d_k)
         self.source = k.contiguous(), v.contiguous()
 
@@ -362,9 +351,6 @@ def column_major(linear: nn.Linear) -> Callable[[Tensor], Tensor]:
     """Make the same product from a copy of the matrix that lies column by column.
 
     A large matrix is read faster that way by a batch, once the copy has been paid for.
-
-    Args:
-        linear: A layer of the model.
     """
     weight, bias = linear.weight.t().contiguous().t(), linear.bias
     return lambda x: F.linear(x, weight, bias)

@@ -40,12 +40,7 @@ def unknown_part(
 def require_plain(
     modules: Iterable[tuple[str, nn.Module]], known: Collection[type]
 ) -> None:
-    """Raise ``ValueError`` if a module is unknown, and name it.
-
-    Args:
-        modules: Names and modules, as ``named_modules`` lists them.
-        known: The known classes. A subclass of one is not known.
-    """
+    """Raise ``ValueError`` if ``unknown_part`` finds a module, and name it."""
     found = unknown_part(modules, known)
     if found is not None:
         raise ValueError(f"model must hold only what is known here, got {found}")

@@ -7,11 +7,16 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.checks import require_probability
+from transformer_lib.checks import require_between, require_probability
 from transformer_lib.data import Batch
 from transformer_lib.model import FeedForward, MultiHeadAttention, Transformer
 from transformer_lib.training import evaluate, load_weights
-from transformer_lib.variants import GroupedAttention, ModernConfig, build_model
+from transformer_lib.variants import (
+    GroupedAttention,
+    ModernConfig,
+    ModernParts,
+    ModernTransformer,
+)
 
 
 def matrices(model: Transformer) -> list[Tensor]:
@@ -235,12 +240,8 @@ def shrink(
             of a kind that is not known here.
     """
     config = model.config
-    for name, size in {"num_heads": num_heads, "d_ff": d_ff}.items():
-        if not 1 <= size <= getattr(config, name):
-            most = getattr(config, name)
-            raise ValueError(
-                f"{name} must be at least 1 and at most {most}, got {size}"
-            )
+    require_between(1, config.num_heads, num_heads=num_heads)
+    require_between(1, config.d_ff, d_ff=d_ff)
     d_k = getattr(config, "d_k", None) or config.d_model // config.num_heads
     smaller = deepcopy(model)
     for name, losses in losses_without_heads(model, batches).items():
@@ -252,7 +253,8 @@ def shrink(
     choices = asdict(config) | {"num_heads": num_heads, "d_k": d_k, "d_ff": d_ff}
     if choices.get("num_key_heads") == config.num_heads:  # in groups of one
         choices["num_key_heads"] = num_heads
-    described = build_model(ModernConfig(**choices))
+    family = type(model) if isinstance(model, ModernParts) else ModernTransformer
+    described = family(ModernConfig(**choices))
     weights = dict(smaller.named_parameters())
     load_weights(described, weights, source="the smaller model")
     return described.eval()

@@ -7,7 +7,12 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.checks import require_finite, require_whole, require_width
+from transformer_lib.checks import (
+    require_between,
+    require_finite,
+    require_whole,
+    require_width,
+)
 from transformer_lib.faster.known_parts import require_plain
 from transformer_lib.model import PositionalEncoding, Transformer
 from transformer_lib.variants import RMSNorm
@@ -37,8 +42,7 @@ def quantize_rows(weight: Tensor, bits: int = 8) -> tuple[Tensor, Tensor]:
     Source: Jacob et al. (2018), section 2.1, with a zero point of 0 and a scale by row.
     """
     require_whole(bits=bits)
-    if not 2 <= bits <= 8:
-        raise ValueError(f"bits must be from 2 to 8, got {bits}")
+    require_between(2, 8, bits=bits)
     weight = weight.float()  # or the same model loaded as float64 would differ
     most = 2 ** (bits - 1) - 1
     scale = weight.abs().amax(dim=1) / most  # (rows)
@@ -169,14 +173,7 @@ def quantize(
 
 
 def shared_weights(model: nn.Module) -> list[str]:
-    """Name the weights that more than one module holds.
-
-    Args:
-        model: Its weights are compared as objects, not as numbers.
-
-    Returns:
-        All names of each of them.
-    """
+    """List all names of the weights that more than one module holds."""
     named = list(model.named_parameters(remove_duplicate=False))
     return [
         name for name, weight in named if sum(weight is other for _, other in named) > 1
@@ -258,10 +255,6 @@ def fake_quantize(model: Transformer, bits: int) -> Transformer:
 
     Returns:
         The copy, in evaluation mode.
-
-    Raises:
-        TypeError: If ``bits`` is not a whole number.
-        ValueError: If ``bits`` is outside its range.
     """
     model = deepcopy(model).eval()
     with torch.no_grad():

@@ -4,6 +4,10 @@ Everything is an estimate from a handful of numbers. It knows which plan cannot 
 and roughly where the time of one that can will go. What every message costs however
 short it is, and the products of queries with keys, are left out; what a run really
 takes is for a run to say.
+
+``memory``, ``traffic`` and ``seconds`` take the ``model`` that is trained, the
+``split`` that says how it is shared out, and the ``tokens`` of a whole step, over all
+workers.
 """
 
 from dataclasses import dataclass
@@ -206,11 +210,6 @@ def kept_per_token(model: ModelSize, recompute: bool = False) -> tuple[float, fl
 def memory(model: ModelSize, split: Split, tokens: float) -> dict[str, float]:
     """Count what the fullest worker holds, in bytes, by part.
 
-    Args:
-        model: What is trained.
-        split: How it is shared out.
-        tokens: Of a whole step, over all workers.
-
     Returns:
         The weights, gradients, the state of the optimiser (Adam's two averages, and the
         weights in float32), and activations. Sharded weights are brought together for
@@ -239,11 +238,6 @@ def memory(model: ModelSize, split: Split, tokens: float) -> dict[str, float]:
 
 def traffic(model: ModelSize, split: Split, tokens: float) -> dict[str, float]:
     """Count what a worker sends in a step, in bytes, by the reason.
-
-    Args:
-        model: What is trained.
-        split: How it is shared out.
-        tokens: Of a whole step, over all workers.
 
     Returns:
         ``"data"``: the gradients are added up, which sends nearly twice their size; if
@@ -274,13 +268,9 @@ def ring_share(workers: int) -> float:
 def seconds(
     model: ModelSize, split: Split, tokens: float, machine: Machine
 ) -> dict[str, float]:
-    """Estimate where the time of a step goes, in seconds, by the reason.
+    """Estimate where the time of a step goes on a machine, in seconds, by the reason.
 
-    Args:
-        model: What is trained.
-        split: How it is shared out. Workers of a tensor group stand side by side.
-        tokens: Of a whole step, over all workers.
-        machine: What the workers are.
+    Workers of a tensor group stand side by side.
 
     Returns:
         ``"compute"``, ``"idle"`` (a pipeline that fills and empties), ``"tensor"`` and

@@ -1,7 +1,8 @@
 """Training at scale: parts of a batch, R-Drop, short numbers, several processes.
 
 ``train_at_scale`` passes ``step_at_scale`` and ``ScaleRun`` to ``training.train``.
-Without options, they make the same updates as ``train_step``, bit for bit.
+Without options, they make the same updates as ``train_step``, bit for bit. All of them
+raise ``ConnectionError`` if another process has ended, or does not answer.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,25 +85,10 @@ def train_at_scale(
 ) -> list[ScaleEpoch]:
     """Train with ``training.train``, but with ``step_at_scale``, in all processes.
 
+    Args, Returns and Raises are those of ``train``; ``config.accumulate`` batches make
+    one update. All processes must see the same folder, and only process 0 writes there.
     On a GPU, a run that was stopped reaches the same losses as one that was not, up to
     rounding.
-
-    Args:
-        model: As in ``train``.
-        batches: As in ``train``; ``config.accumulate`` of them make one update.
-        validation: As in ``train``.
-        config: How to train.
-        folder: As in ``train``. All processes must see the same folder; only process 0
-            writes there.
-        on_epoch: Called after each epoch.
-
-    Returns:
-        A ``ScaleEpoch`` for every epoch, including those before a resumption.
-
-    Raises:
-        ConnectionError: If another process has ended, or does not answer.
-        OSError: As ``train`` does.
-        ValueError: As ``train`` does.
     """
     scaler = precision.LossScaler(1, interval=0)
     if config.precision == "float16":
@@ -149,7 +135,6 @@ def step_at_scale(
         adds, and the number of these tokens.
 
     Raises:
-        ConnectionError: If another process has ended, or does not answer.
         ValueError: If the batches have no target tokens, or a gradient is infinite or
             not a number, and the scaler's factor is 1. The weights then stay as they
             were.
@@ -217,7 +202,6 @@ class ScaleRun(TrainingRun):
         scaler: The one that the steps use; a resumed run restores it.
 
     Raises:
-        ConnectionError: If another process has ended, or does not answer.
         ValueError: As ``TrainingRun`` does, or if process 0 has made another number of
             updates.
     """

@@ -6,12 +6,5 @@ FILES = ("tokenizer.js", "transformer.js", "decoding.js", "recording.js", "weigh
 
 
 def source(name: str) -> str:
-    """Return the text of one of the files.
-
-    Args:
-        name: As in ``FILES``.
-
-    Returns:
-        Its text.
-    """
+    """Return the text of one of the ``FILES``."""
     return files("transformer_lib.javascript").joinpath(name).read_text("utf-8")

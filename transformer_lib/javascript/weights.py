@@ -24,10 +24,10 @@ from transformer_lib.model import (
     TokenEmbedding,
     Transformer,
 )
-from transformer_lib.training import load_weights, require_own_config
+from transformer_lib.training import build_described, load_weights, require_own_config
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
-from transformer_lib.variants import build_from
+from transformer_lib.variants import FAMILIES
 
 ACTIVATIONS = ("relu", "gelu_tanh", "silu")  # that the JavaScript knows
 KNOWN = fast_decoder.KNOWN | {Encoder, EncoderLayer, nn.Embedding}
@@ -46,8 +46,8 @@ def pack(model: Transformer) -> dict[str, object]:
             and widths divisible by 4, as the JavaScript needs them.
 
     Returns:
-        Its ``config``, and the ``shapes``, ``floats`` and ``integers`` that the
-        function ``unpackWeights`` of ``weights.js`` starts from.
+        Its ``family`` and ``config``, and the ``shapes``, ``floats`` and ``integers``
+        that the function ``unpackWeights`` of ``weights.js`` starts from.
 
     Raises:
         ValueError: If the model is another, holds a part that the JavaScript does not
@@ -89,6 +89,7 @@ def pack(model: Transformer) -> dict[str, object]:
             integers.append(values.numpy().tobytes())
         floats.append(scale.numpy().astype("<f4").tobytes())
     return {
+        "family": type(model).__name__,
         "config": asdict(config),
         "shapes": shapes,
         "floats": base64.b64encode(b"".join(floats)).decode(),
@@ -107,9 +108,6 @@ def to_script(translator: Translator) -> str:
     Returns:
         JavaScript. When a ``<script>`` element has loaded it, the element's property
         ``translator`` is what the JavaScript class ``Translator`` starts from.
-
-    Raises:
-        ValueError: As ``pack``.
     """
     tokenizer = json.loads(translator.tokenizer.to_json())
     packed = {"alpha": ALPHA, "tokenizer": tokenizer, **pack(translator.model)}
@@ -141,7 +139,7 @@ def from_script(text: str) -> Translator:
             values, integers = np.split(integers, [shape[0] * shape[1]])
             weight = dequantize(torch.tensor(values).view(shape), weight)
         weights[name] = weight
-    model = build_from(packed["config"])
+    model = build_described(packed, FAMILIES)
     load_weights(model, weights, source="the script")
     tokenizer = Tokenizer.from_json(json.dumps(packed["tokenizer"]))
     return Translator(model.eval(), tokenizer)
@@ -153,10 +151,6 @@ def write_script(folder: str | Path, path: str | Path) -> None:
     Args:
         folder: What ``Translator.save`` wrote.
         path: The script, replaced if it is there.
-
-    Raises:
-        FileNotFoundError, ValueError: As ``Translator.load``.
-        OSError: If the file cannot be written.
     """
     text = to_script(Translator.load(folder))
     with atomic_write(path) as unfinished:

@@ -17,9 +17,6 @@ class Transformer(TransformerParts):
     Args:
         config: Its sizes and choices.
 
-    Raises:
-        TypeError, ValueError: As ``TransformerParts`` and the parts.
-
     Source: Vaswani et al. (2017), section 3.
     """
 
@@ -68,9 +65,6 @@ class Transformer(TransformerParts):
 
         Returns:
             The memory, shape (B, S, d_model).
-
-        Raises:
-            TypeError, ValueError, IndexError: As ``forward``.
         """
         x = self.src_positions(self.src_embedding(src))  # (B, S, d_model)
         return self.encoder(self.dropout(x), padding_mask(src, self.config.pad_id))

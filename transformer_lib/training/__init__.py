@@ -2,7 +2,7 @@
 
 from transformer_lib.training.checkpoint import (
     average_weights,
-    build_transformer,
+    build_described,
     load_model,
     load_tensors,
     load_weights,
@@ -22,7 +22,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingRun",
     "average_weights",
-    "build_transformer",
+    "build_described",
     "cooldown_factor",
     "evaluate",
     "label_smoothed_loss",

@@ -1,7 +1,7 @@
 """Checkpoints: weights in one file, written whole or not at all, never a pickle."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from transformer_lib.checks import require_between, require_finite
+from transformer_lib.checks import require_between, require_finite, require_one_of
 from transformer_lib.files import atomic_write
-from transformer_lib.model import Transformer, TransformerConfig
+from transformer_lib.model import Transformer, TransformerParts
 
+Families = Mapping[str, type[TransformerParts]]
+
+PLAIN: Families = {"Transformer": Transformer}
 MOST_IN_TABLES = 2**26  # such as sines, which are computed, so that no file shows them
 
 
@@ -73,8 +76,8 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, object]
         ) from error
 
 
-def save_model(path: str | Path, model: Transformer, **about: object) -> None:
-    """Write a model's weights and its configuration into one file.
+def save_model(path: str | Path, model: TransformerParts, **about: object) -> None:
+    """Write a model's weights, its family and its configuration into one file.
 
     A table that two layers share is written once.
 
@@ -82,33 +85,27 @@ def save_model(path: str | Path, model: Transformer, **about: object) -> None:
         path: A ``safetensors`` file, replaced if it is there.
         model: Its weights are written in the dtype they have.
         **about: What else to keep, as JSON; ``load_tensors`` returns it. The model
-            adds its own ``config``.
+            adds the name of its class, as ``family``, and its ``config``.
 
     Raises:
         OSError: If the file cannot be written, as when the disk is full.
-        TypeError: If JSON cannot hold ``about``, or it has a ``config``.
+        TypeError: If JSON cannot hold ``about``, or it has a ``family`` or
+            a ``config``.
         ValueError: As ``require_own_config``, because nobody could load the file.
     """
     require_own_config(model)
-    about = dict(config=asdict(model.config), **about)
+    family = type(model).__name__
+    about = dict(family=family, config=asdict(model.config), **about)
     save_tensors(path, dict(model.named_parameters()), about)
 
 
-def build_transformer(choices: Mapping[str, Any]) -> Transformer:
-    """Make the model of 2017 from the fields of its config, by name."""
-    return Transformer(TransformerConfig(**choices))
-
-
-def load_model(
-    path: str | Path,
-    build: Callable[[Mapping[str, Any]], Transformer] = build_transformer,
-) -> Transformer:
+def load_model(path: str | Path, families: Families = PLAIN) -> TransformerParts:
     """Build the model that ``save_model`` wrote, in eval mode, on the CPU.
 
     Args:
         path: A ``safetensors`` file.
-        build: Makes a model from the fields of its config, by name. For a file that may
-            hold a model of another family: ``variants.families.build_from``.
+        families: The classes that the model may have, by name; ``variants.FAMILIES``
+            has all of this library's.
 
     Returns:
         The model, in torch's default dtype.
@@ -116,24 +113,51 @@ def load_model(
     Raises:
         FileNotFoundError: If there is no such file.
         OSError: If it cannot be read.
-        ValueError: If the file is cut off, its configuration is missing or unknown, or
-            asks for a larger model than its weights; or as ``require_fit``.
+        ValueError: If the file is cut off, its family or configuration is missing or
+            unknown, or asks for a larger model than its weights; or as ``require_fit``.
     """
     weights, about = load_tensors(path)
     try:
-        choices = about["config"]
-        require_between(1, len(weights), num_layers=choices["num_layers"])
+        require_between(1, len(weights), num_layers=about["config"]["num_layers"])
         with torch.device("meta"):  # without memory, which a small file could claim
-            claimed = build(choices)
+            claimed = build_described(about, families)
         tables = sum(buffer.numel() for buffer in claimed.buffers())
         name = "numbers in tables of max_len positions"
         require_between(0, MOST_IN_TABLES, **{name: tables})
     except Exception as error:  # a stranger's choices may raise anything
         raise ValueError(f"{path} has an unknown configuration: {error}") from error
     require_fit(dict(claimed.named_parameters()), weights, source=path)
-    model = build(choices)
+    model = build_described(about, families)
     load_weights(model, weights, source=path)
     return model.eval()
+
+
+def build_described(about: Mapping[str, Any], families: Families) -> TransformerParts:
+    """Build a model from its description, with new weights.
+
+    Args:
+        about: Its ``family`` and ``config``, as ``save_model`` writes them.
+        families: The classes that it may have, by name.
+
+    Raises:
+        ValueError: If the family is unknown; or as the model.
+        TypeError: If the config has a field that the family does not have.
+    """
+    name = about["family"] if "family" in about else _family_of(about["config"])
+    require_one_of(families, family=name)
+    family = families[name]
+    return family(family.config_type(**about["config"]))
+
+
+def _family_of(config: Mapping[str, Any]) -> str:
+    """Tell the family by the config, for files from before they named it."""
+    if "norm" not in config:
+        return "Transformer"
+    if config["src_vocab_size"] is None:
+        return "DecoderAlone"
+    if config["tgt_vocab_size"] is None:
+        return "EncoderAlone"
+    return "ModernTransformer"
 
 
 def load_weights(
@@ -145,9 +169,6 @@ def load_weights(
         model: Left as it was unless all weights fit.
         weights: By the names of ``named_parameters``.
         source: Where the tensors come from, for the error.
-
-    Raises:
-        ValueError: As ``require_fit``.
     """
     parameters = dict(model.named_parameters())
     require_fit(parameters, weights, source=source)
@@ -156,7 +177,7 @@ def load_weights(
             parameter.copy_(weights[name])
 
 
-def require_own_config(model: Transformer) -> None:
+def require_own_config(model: TransformerParts) -> None:
     """Refuse a model that its configuration does not describe.
 
     For example, one that lost heads in some of its layers only.

@@ -20,6 +20,7 @@ from transformer_lib.data import Batch, Pair, Tokenizer, token_batches
 from transformer_lib.faster import ScaleConfig, ScaleEpoch, train_at_scale
 from transformer_lib.faster.distributed import is_main, wait_for_main, world_size
 from transformer_lib.files import folder_lock, write_json
+from transformer_lib.model import LAYOUTS, Transformer, TransformerConfig
 from transformer_lib.training.run import MAY_CHANGE, STATE
 from transformer_lib.translation.corpus import Corpus
 from transformer_lib.translation.scores import Scores, score
@@ -29,7 +30,7 @@ from transformer_lib.translation.translator import (
     TOKENIZER,
     Translator,
 )
-from transformer_lib.variants import ModernConfig, build_model, plainest
+from transformer_lib.variants import ModernConfig, ModernTransformer
 
 Recipe = Mapping[str, object]
 Sentences = tuple[str, str]
@@ -210,9 +211,13 @@ def untrained(pairs: Sequence[Sentences], recipe: Recipe) -> Translator:
     sentences = [sentence for pair in pairs for sentence in pair]
     tokenizer = Tokenizer.train(sentences, recipe["vocab_size"])
     choices = _chosen(recipe, MODEL_CHOICES)
-    config = plainest(ModernConfig.base(tokenizer.vocab_size, **choices))
+    of_2017 = {field.name for field in fields(TransformerConfig)}
+    positions = choices.get("positions", TransformerConfig.positions)
+    is_plain = choices.keys() <= of_2017 and positions in LAYOUTS
+    family = Transformer if is_plain else ModernTransformer
+    config = family.config_type.base(tokenizer.vocab_size, **choices)
     try:
-        return Translator(build_model(config), tokenizer)
+        return Translator(family(config), tokenizer)
     except RuntimeError as error:  # torch cannot even name so many numbers
         raise ValueError(f"a model of these sizes fits no memory: {error}") from error
 
@@ -245,9 +250,6 @@ def encode_pairs(
         pairs: Sentences; a pair that has no text is left out.
         max_tokens: How long else a sentence may be.
         name: What the error calls them.
-
-    Returns:
-        Pairs of token ids.
 
     Raises:
         ValueError: If sentences have more tokens, EOS or BOS counted; the message says

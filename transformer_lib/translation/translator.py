@@ -15,7 +15,7 @@ from transformer_lib.decoding import beam_search, greedy_decode
 from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
 from transformer_lib.model import Transformer
 from transformer_lib.training import load_model, load_tensors, save_model
-from transformer_lib.variants import build_from
+from transformer_lib.variants import FAMILIES
 
 MODEL, TOKENIZER = "model.safetensors", "tokenizer.json"
 ALPHA = 1.4  # chosen on the captions: with the paper's 0.6, small models stop too soon
@@ -109,7 +109,7 @@ class Translator:
                 model was saved with.
         """
         model_path, tokenizer_path = Path(folder) / MODEL, Path(folder) / TOKENIZER
-        model = load_model(model_path, build_from)
+        model = load_model(model_path, FAMILIES)
         expected = load_tensors(model_path)[1].get("tokenizer")
         found = _sha256(tokenizer_path)
         if found != expected:

@@ -15,7 +15,7 @@ from transformer_lib.variants.attention.nystrom import NystromAttention
 from transformer_lib.variants.attention.performer import PerformerAttention
 from transformer_lib.variants.attention.variant import CausalMask, Variant
 from transformer_lib.variants.attention.window import WindowAttention, window_mask
-from transformer_lib.variants.families import build_from, build_model, plainest
+from transformer_lib.variants.families import FAMILIES
 from transformer_lib.variants.modalities.classifier import Classifier, mean_over_tokens
 from transformer_lib.variants.modalities.graphs import GraphAttention, edge_mask
 from transformer_lib.variants.modalities.patches import (
@@ -49,6 +49,7 @@ from transformer_lib.variants.one_stack.masked_tokens import (
 )
 
 __all__ = [
+    "FAMILIES",
     "AlibiAttention",
     "BlockAttention",
     "CausalLayer",
@@ -74,15 +75,12 @@ __all__ = [
     "RotaryAttention",
     "Variant",
     "WindowAttention",
-    "build_from",
-    "build_model",
     "continue_tokens",
     "cut_into_patches",
     "edge_mask",
     "mask_tokens",
     "masked_token_loss",
     "mean_over_tokens",
-    "plainest",
     "rotate",
     "rotation_table",
     "use_attention",

@@ -27,7 +27,6 @@ class AlibiAttention(Variant):
             gives the same vectors, backwards.
 
     Raises:
-        TypeError: If ``causal`` is neither True nor False.
         ValueError: If ``num_heads`` is not positive.
 
     Source: Press et al. (2022), section 3. To both sides: their code.
@@ -67,10 +66,7 @@ class AlibiAttention(Variant):
     ) -> tuple[Tensor, Mask]:
         """Make what is added to the scores, and the mask of what is hidden.
 
-        Args:
-            query: Shape (B, H, T, d_k): the last T of the S positions.
-            key: Shape (B, H, S, d_k).
-            padding: Boolean, shape (B, 1, 1, S), or None.
+        Arguments are those of ``Variant.compute``.
 
         Returns:
             The penalties, shape (1, H, T, S), 0 or less; and the mask, None where

@@ -35,7 +35,7 @@ class BlockAttention(MaskedVariant):
             is before it.
 
     Raises:
-        TypeError: If a number is not whole, or ``causal`` is neither True nor False.
+        TypeError: If a number is not whole.
         ValueError: If ``size`` is not positive, or another number is negative.
 
     Source: Zaheer et al. (2020), section 2 and appendix D, with the global tokens among
@@ -80,30 +80,14 @@ class BlockAttention(MaskedVariant):
         return sorted([*range(self.num_global), *near_by, *far])
 
     def pattern(self, blocks: int) -> Tensor:
-        """Show which block reads which.
-
-        Args:
-            blocks: How many there are.
-
-        Returns:
-            Boolean, shape (blocks, blocks), on the CPU; row i is what block i reads.
-        """
+        """Show which block reads which: boolean, row i is what block i reads."""
         pattern = torch.zeros(blocks, blocks, dtype=torch.bool)
         for block in range(blocks):
             pattern[block, self.reads(block, blocks)] = True
         return pattern
 
     def mask(self, query: Tensor, key: Tensor, padding: Mask) -> Tensor:
-        """Hide what is in a block that the query's block does not read.
-
-        Args:
-            query: Shape (B, H, T, d_k): the last T of the S positions.
-            key: Shape (B, H, S, d_k).
-            padding: Boolean, shape (B, 1, 1, S), or None.
-
-        Returns:
-            Boolean, shape (1, 1, T, S) or (B, 1, T, S); True = may attend.
-        """
+        """Hide what is in a block that the query's block does not read."""
         t, s = query.size(2), key.size(2)
         reads = self.pattern(-(-s // self.size)).to(key.device)  # rounded up
         block = torch.arange(s, device=key.device) // self.size  # of each position

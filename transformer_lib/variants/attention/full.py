@@ -17,9 +17,6 @@ class FullAttention(MaskedVariant):
         causal: Whether position t attends to the positions 0 to t alone. If not, it
             also does cross-attention.
 
-    Raises:
-        TypeError: If ``causal`` is neither True nor False.
-
     Source: Vaswani et al. (2017), section 3.2.
     """
 

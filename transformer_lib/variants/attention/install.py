@@ -101,12 +101,7 @@ def use_attention(
 
 
 def causal_in_words(tgt: Tensor, pad_id: int) -> CausalMask:
-    """Make the mask of a decoder's self-attention without a tensor of T times T.
-
-    Args:
-        tgt: Target token ids, shape (B, T).
-        pad_id: The id that fills short sentences up.
-    """
+    """Make the mask of a decoder's self-attention without a tensor of T times T."""
     return CausalMask(padding_mask(tgt, pad_id))
 
 

@@ -22,9 +22,6 @@ class LinearAttention(Variant):
         causal: Whether position t attends to the positions 0 to t alone. If not, it
             also does cross-attention.
 
-    Raises:
-        TypeError: If ``causal`` is neither True nor False.
-
     Source: Katharopoulos et al. (2020), sections 3.2 and 3.3.
     """
 
@@ -51,9 +48,7 @@ class LinearAttention(Variant):
 
         Arguments are those of ``Variant.compute``, with a dropout of 0.
         """
-        if (
-            query.size(2) == 1
-        ):  # as with a cache: one row of weights is less than a state
+        if query.size(2) == 1:  # with a cache: one row of weights is less than a state
             return self.weigh(query, key, value, padding, dropout)[0]
         q, k = self.features(query, key)
         k = without_hidden(k, padding)
@@ -74,10 +69,6 @@ class LinearAttention(Variant):
 
 def elu_features(query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     """Make each number positive: exp(x) below 0, x + 1 above.
-
-    Args:
-        query: Shape (B, H, T, d_k).
-        key: Shape (B, H, S, d_k).
 
     Returns:
         Their features, in the same shapes. That is elu(x) + 1, where adding 1 does not
@@ -138,12 +129,5 @@ def without_hidden(k: Tensor, padding: Tensor | None) -> Tensor:
 
 
 def not_zero(total: Tensor) -> Tensor:
-    """Replace sums of weights that are 0 by 1: a query that sees nothing gets 0 / 1.
-
-    Args:
-        total: Sums of weights, any shape.
-
-    Returns:
-        The same shape.
-    """
+    """Replace sums of weights that are 0 by 1: a query that sees nothing gets 0 / 1."""
     return total.masked_fill(total == 0, 1.0)

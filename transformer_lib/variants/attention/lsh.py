@@ -38,7 +38,7 @@ class LSHAttention(MaskedVariant):
         causal: Whether a position looks back alone.
 
     Raises:
-        TypeError: If a number is not whole, or ``causal`` is neither True nor False.
+        TypeError: If a number is not whole.
         ValueError: If a number is not positive, or ``num_buckets`` is odd.
 
     Source: Kitaev et al. (2020), section 2. There a query is its key, and it sees
@@ -79,16 +79,7 @@ class LSHAttention(MaskedVariant):
         return both.argmax(dim=-1)  # (B, H, N, S)
 
     def mask(self, query: Tensor, key: Tensor, padding: Mask) -> Tensor:
-        """Hide what no round brings near.
-
-        Args:
-            query: Shape (B, H, T, d_k): the last T of the S positions.
-            key: Shape (B, H, S, d_k).
-            padding: Boolean, shape (B, 1, 1, S), or None.
-
-        Returns:
-            Boolean, shape (B, H, T, S); True = may attend.
-        """
+        """Hide what no round brings near: a mask of shape (B, H, T, S)."""
         width = min(self.width, key.size(2))  # no two positions are further apart
         places = sorted_places(self.buckets(key), padding, self.num_buckets, width)
         near = are_near(*places, width, self.causal)  # (B, H, N, S, S)

@@ -46,9 +46,6 @@ class NystromAttention(Variant):
         """Let landmarks attend to the keys, and the queries to the landmarks.
 
         Arguments are those of ``Variant.compute``, with T = S.
-
-        Raises:
-            ValueError: If there are not as many queries as keys.
         """
         q, k, there, inverse = landmarks(query, key, padding, self.num_landmarks)
         read = fused_attention(q, key, value, padding)  # (B, H, M, d_v)
@@ -59,10 +56,8 @@ class NystromAttention(Variant):
     ) -> tuple[Tensor, Tensor]:
         """Do the same with its weights, shape (B, H, S, S)."""
         q, k, there, inverse = landmarks(query, key, padding, self.num_landmarks)
-        to_keys = scaled_dot_product_attention(q, key, value, padding)[
-            1
-        ]  # (B, H, M, S)
-        to_landmarks = scaled_dot_product_attention(query, k, k, there)[1]
+        _, to_keys = scaled_dot_product_attention(q, key, value, padding)
+        _, to_landmarks = scaled_dot_product_attention(query, k, k, there)
         weights = to_landmarks @ inverse @ to_keys  # (B, H, S, S)
         return weights @ value, weights
 

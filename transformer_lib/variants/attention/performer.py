@@ -28,8 +28,7 @@ class PerformerAttention(LinearAttention):
             also does cross-attention.
 
     Raises:
-        TypeError: If ``num_features`` is not a whole number, or ``causal`` is neither
-            True nor False.
+        TypeError: If ``num_features`` is not a whole number.
         ValueError: If ``num_features`` is not positive.
 
     Source: Choromanski et al. (2021), sections 2.3 and 2.4, without redrawing.

@@ -144,7 +144,10 @@ class Variant(ABC):
         if not self.wide:
             return form(query, key, value, padding, dropout)
         with torch.autocast(query.device.type, enabled=False):
-            inputs = (widened(x) for x in (query, key, value))
+            inputs = (
+                x.to(torch.promote_types(x.dtype, torch.float32))
+                for x in (query, key, value)
+            )
             found = form(*inputs, padding, dropout)
         if isinstance(found, Tensor):
             return found.to(value.dtype)
@@ -209,8 +212,3 @@ class MaskedVariant(Variant):
         """Compute all pairs and hide those that the mask hides: nothing is saved."""
         mask = self.mask(query, key, padding)
         return scaled_dot_product_attention(query, key, value, mask, dropout)
-
-
-def widened(x: Tensor) -> Tensor:
-    """Convert numbers of 16 bits to float32, and leave others as they are."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))

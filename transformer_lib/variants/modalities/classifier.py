@@ -75,10 +75,6 @@ class Classifier(nn.Module):
 
         Returns:
             Logits, shape (B, num_classes).
-
-        Raises:
-            TypeError: If ``mask`` is not boolean.
-            ValueError: If ``mask`` has another shape.
         """
         tokens = self.embed(x)  # (B, S, d_model)
         read = self.encoder(tokens, mask)  # (B, S, d_model)

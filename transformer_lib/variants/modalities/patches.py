@@ -74,8 +74,7 @@ class PatchEmbedding(nn.Module):
             Shape (B, S, d_model), the patches row by row as one reads.
 
         Raises:
-            ValueError: If ``pictures`` do not have four axes or not as many channels,
-                or the patches do not fill them.
+            ValueError: If ``pictures`` do not have as many channels.
         """
         patches = cut_into_patches(pictures, self.size)  # (B, S, C * size * size)
         if pictures.size(1) != self.channels:

@@ -22,9 +22,6 @@ class GatedFeedForward(nn.Module):
         dropout: Share of the inner features dropped while training, in [0, 1).
         activation: What becomes of the first of the two; see ``FeedForward``.
 
-    Raises:
-        ValueError: As ``FeedForward``.
-
     Source: Shazeer (2020), section 2, equation 6.
     """
 

@@ -63,17 +63,10 @@ class RotaryAttention(GroupedAttention):
     The score of two positions then depends on their vectors and their distance. A cache
     holds keys that are turned already. Values are not turned.
 
-    Args:
-        d_model: Width of the inputs and of the output.
-        num_heads: Number of heads that ask, H.
-        num_key_heads: Number of heads of keys and values, as in ``GroupedAttention``.
-        max_len: The longest sequence there are angles for.
-        bias: Whether the four projections add a bias.
-        dropout: Share of the weights dropped while training, in [0, 1).
-        d_k: Width of a head, where it is not d_model / H.
+    The other arguments, and what it raises, are those of ``GroupedAttention``.
 
-    Raises:
-        ValueError: As ``GroupedAttention`` and ``rotation_table``.
+    Args:
+        max_len: The longest sequence there are angles for.
 
     Source: Su et al. (2021), section 3.
     """

@@ -159,11 +159,7 @@ class ModernParts(TransformerParts):
         return RMSNorm(self.config.d_model, eps=self.config.norm_eps)
 
     def target_mask(self, tgt: Tensor) -> Tensor | CausalMask:
-        """Hide the future and the padding; for ALiBi without a tensor of T times T.
-
-        Args:
-            tgt: Target token ids, shape (B, T).
-        """
+        """Hide the future and the padding; for ALiBi without a tensor of T times T."""
         padding = padding_mask(tgt, self.config.pad_id)  # (B, 1, 1, T)
         if self.config.positions == "alibi":
             return CausalMask(padding)
@@ -175,7 +171,4 @@ class ModernTransformer(ModernParts, Transformer):
 
     Args:
         config: Its sizes and choices, with both vocabularies.
-
-    Raises:
-        ValueError: As the parts do.
     """

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_between
 from transformer_lib.decoding import next_probabilities
 from transformer_lib.model import (
     CrossAttentionCache,
@@ -124,31 +124,14 @@ class DecoderAlone(ModernParts):
     def forward(self, tgt: Tensor) -> Tensor:
         """Score every possible next token after every prefix.
 
-        Args:
-            tgt: Token ids, shape (B, T).
-
-        Returns:
-            Logits, shape (B, T, tgt_vocab_size). Those at t have seen tgt[:, : t + 1].
-
-        Raises:
-            TypeError, ValueError, IndexError: As ``Transformer.forward``.
+        Args, Returns and Raises are those of ``Transformer.forward``, without ``src``.
         """
         return self.decode(tgt)  # (B, T, tgt_vocab_size)
 
     def decode(self, tgt: Tensor, cache: DecoderCache | None = None) -> Tensor:
         """Score the next token after every prefix, perhaps with a cache.
 
-        Args:
-            tgt: Token ids, shape (B, T).
-            cache: What earlier calls left. Then ``tgt`` is the newest token of each
-                text, shape (B, 1), which is never padding, and sees all before it.
-
-        Returns:
-            Logits, shape (B, T, tgt_vocab_size).
-
-        Raises:
-            ValueError: If ``tgt`` has more than one token with a ``cache``; the rest as
-                ``forward``.
+        Args, Returns and Raises are those of ``Transformer.decode``, without a memory.
         """
         start = 0 if cache is None else cache.length
         x = self.tgt_positions(self.tgt_embedding(tgt), start)  # (B, T, d_model)
@@ -250,11 +233,7 @@ def _require_prompts(
             "the model must have no source to write on, "
             f"got src_vocab_size {config.src_vocab_size}"
         )
-    require_positive(max_len=limit)
-    if limit > config.max_len:
-        raise ValueError(
-            f"max_len must be at most the model's, got {limit} and {config.max_len}"
-        )
+    require_between(1, config.max_len, max_len=limit)
     for number, prompt in enumerate(prompts):
         if not 0 < len(prompt) <= limit:
             raise ValueError(

@@ -45,23 +45,10 @@ class EncoderAlone(ModernParts):
 
         Returns:
             Logits, shape (B, S, src_vocab_size). Those at padding mean nothing.
-
-        Raises:
-            TypeError, ValueError, IndexError: As ``Transformer.forward``.
         """
         return self.output(self.encode(src))  # (B, S, src_vocab_size)
 
     def encode(self, src: Tensor) -> Tensor:
-        """Turn every token into a vector that knows its context.
-
-        Args:
-            src: Token ids, shape (B, S).
-
-        Returns:
-            Shape (B, S, d_model).
-
-        Raises:
-            TypeError, ValueError, IndexError: As ``forward``.
-        """
+        """Turn every token into a vector that knows its context: (B, S, d_model)."""
         x = self.src_positions(self.src_embedding(src))  # (B, S, d_model)
         return self.encoder(self.dropout(x), padding_mask(src, self.config.pad_id))

@@ -51,9 +51,6 @@ def mask_tokens(
         generator: Where the random numbers come from, on the device of ``tokens``;
             torch's own without it.
 
-    Returns:
-        The text with holes, and which of its tokens are judged.
-
     Raises:
         ValueError: If ``share`` is outside [0, 1), ``masked`` or ``random`` is negative
             or both are more than 1 together, or no id of the vocabulary is a word.
