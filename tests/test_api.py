@@ -18,8 +18,8 @@ from sphinx.util.inventory import InventoryFile
 from test_pages import built
 
 import transformer_lib
+from website.api import api
 from website.links import code_links
-from website.reference import reference
 
 HAVE_MOVED = {"transformer_lib.exercises", "transformer_lib.yours"}
 
@@ -48,7 +48,7 @@ def test_every_module_class_and_function_has_a_place_in_the_reference():
 
 def test_a_package_brings_its_modules_along_and_those_named_come_first():
     named = ["bookkit", "transformer_lib.data.corpora toy"]
-    bookkit, package, *inside = reference.modules(named)
+    bookkit, package, *inside = api.modules(named)
     assert (bookkit, package) == ("bookkit", "transformer_lib.data.corpora")
     assert inside[0] == f"{package}.toy"
     files = (ROOT / "transformer_lib/data/corpora").glob("[!_]*.py")

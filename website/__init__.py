@@ -12,7 +12,7 @@ FEATURES = (
     "controls.pack_translator",
     "figures.figures",
     "controls.controls",
-    "reference.reference",
+    "api.api",
     "links.code_links",
     "page.facts",
     "folds.folds",

@@ -65,7 +65,7 @@ def open_model_control(
     tgt = torch.tensor([[tokenizer.bos_id, *ids]])
     values = record(model, src, tgt)
     nodes = graph(model.config)
-    tour = json.loads(read("tour.json", __file__))
+    tour = json.loads(read("tour_steps.json", __file__))
     german = tokenizer.decode(ids)
     return Control(
         "open_model",
