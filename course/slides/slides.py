@@ -16,7 +16,7 @@ from bs4 import BeautifulSoup, Tag
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("I ", "II ", "III ")
 MOST = 20  # lines of code on a slide
-MATHJAX = ROOT / "book" / "_static" / "vendor" / "mathjax"
+MATHJAX = ROOT / "website" / "offline" / "vendor" / "mathjax"
 
 PAGE = """<!DOCTYPE html>
 <html lang="en" data-theme="light">
