@@ -16,7 +16,6 @@ from bs4 import BeautifulSoup, Tag
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("I ", "II ", "III ")
 MOST = 20  # lines of code on a slide
-MATHJAX = ROOT / "website" / "offline" / "vendor" / "mathjax"
 
 PAGE = """<!DOCTYPE html>
 <html lang="en" data-theme="light">
@@ -165,8 +164,9 @@ def write(folder: Path, pages: Path) -> None:
         title, slides = slides_of(page)
         written = PAGE.format(title=escape(title), slides="\n".join(slides))
         (target / f"{name}.html").write_text(written, encoding="utf-8")
-    shutil.copytree(MATHJAX, folder / "vendor" / "mathjax")
-    colours = ROOT / "book" / "_static" / "made" / "colours.css"
+    static = pages.parent / "_static"
+    shutil.copytree(static / "vendor" / "mathjax", folder / "vendor" / "mathjax")
+    colours = (static / "made" / "colours.css").read_text("utf-8")
     style = target / "slides.css"
-    text = style.read_text("utf-8") + colours.read_text("utf-8")
+    text = style.read_text("utf-8") + colours
     style.write_text(text, encoding="utf-8")
