@@ -19,8 +19,10 @@ PLACES = {
 CODE = {".py", ".js", ".css"}
 TEXT = {".txt", ".html"}  # wrong answers, golden listings
 DATA = {"tour_steps.json", "kinds.csv", "articles.csv"}  # written by hand as well
-OTHERS = {"vendor", "__pycache__", "requirements.txt"}
-BUILT = {ROOT / name for name in ("_build", "build", "bookkit/build", "book/_static")}
+OTHERS = {"vendor", "venv", "__pycache__", "requirements.txt"}
+BUILT = {
+    ROOT / name for name in ("_build", "html", "build", "bookkit/build", "book/_static")
+}
 
 
 def lines_of(path: Path) -> int:

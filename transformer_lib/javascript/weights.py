@@ -24,7 +24,7 @@ from transformer_lib.model import (
     TokenEmbedding,
     Transformer,
 )
-from transformer_lib.training import build_described, load_weights, require_own_config
+from transformer_lib.training import instantiate, load_weights, require_own_config
 from transformer_lib.translation import Translator
 from transformer_lib.translation.translator import ALPHA
 from transformer_lib.variants import FAMILIES
@@ -139,7 +139,7 @@ def from_script(text: str) -> Translator:
             values, integers = np.split(integers, [shape[0] * shape[1]])
             weight = dequantize(torch.tensor(values).view(shape), weight)
         weights[name] = weight
-    model = build_described(packed, FAMILIES)
+    model = instantiate(packed, FAMILIES)
     load_weights(model, weights, source="the script")
     tokenizer = Tokenizer.from_json(json.dumps(packed["tokenizer"]))
     return Translator(model.eval(), tokenizer)

@@ -2,7 +2,7 @@
 
 from transformer_lib.training.checkpoint import (
     average_weights,
-    build_described,
+    instantiate,
     load_model,
     load_tensors,
     load_weights,
@@ -22,9 +22,9 @@ __all__ = [
     "TrainingConfig",
     "TrainingRun",
     "average_weights",
-    "build_described",
     "cooldown_factor",
     "evaluate",
+    "instantiate",
     "label_smoothed_loss",
     "load_model",
     "load_tensors",

@@ -120,19 +120,22 @@ def load_model(path: str | Path, families: Families = PLAIN) -> TransformerParts
     try:
         require_between(1, len(weights), num_layers=about["config"]["num_layers"])
         with torch.device("meta"):  # without memory, which a small file could claim
-            claimed = build_described(about, families)
+            claimed = instantiate(about, families)
         tables = sum(buffer.numel() for buffer in claimed.buffers())
-        name = "numbers in tables of max_len positions"
-        require_between(0, MOST_IN_TABLES, **{name: tables})
+        if tables > MOST_IN_TABLES:
+            raise ValueError(
+                "numbers in tables of max_len positions must be at most "
+                f"{MOST_IN_TABLES}, got {tables}"
+            )
     except Exception as error:  # a stranger's choices may raise anything
         raise ValueError(f"{path} has an unknown configuration: {error}") from error
     require_fit(dict(claimed.named_parameters()), weights, source=path)
-    model = build_described(about, families)
+    model = instantiate(about, families)
     load_weights(model, weights, source=path)
     return model.eval()
 
 
-def build_described(about: Mapping[str, Any], families: Families) -> TransformerParts:
+def instantiate(about: Mapping[str, Any], families: Families) -> TransformerParts:
     """Build a model from its description, with new weights.
 
     Args:
