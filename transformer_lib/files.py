@@ -42,9 +42,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def folder_lock(folder: str | Path | None) -> Iterator[None]:
-    """Let no other process that asks for the same change a folder meanwhile.
+    """Keep other processes that use this lock from changing a folder.
 
-    Reading stays possible. What asks again inside, in the same thread, has it already.
+    Reading stays possible. The same thread may take the lock again inside.
 
     Args:
         folder: Made if it does not exist; it comes to hold an empty file ``.lock``.

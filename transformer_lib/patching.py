@@ -11,7 +11,7 @@ def patched(changes: Iterable[tuple[Any, str, Any]]) -> ExitStack:
         with patched([(layer, "attend", window), (model, "target_mask", in_words)]):
             model(src, tgt)
 
-    Without ``with`` they stay so until ``close``; the latest replacement is closed
+    Without ``with``, they stay replaced until ``close``; close the latest replacement
     first. After an error half way, everything is as it was.
 
     Args:

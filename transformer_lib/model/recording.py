@@ -59,7 +59,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 def _recorded(
     attend: Callable[..., Tensor], maps: dict[str, Tensor], where: str
 ) -> Callable[..., Tensor]:
-    """Make what attends like ``attend`` and keeps the weights under a layer's name."""
+    """Wrap ``attend`` so that it also keeps the weights, under a layer's name."""
     explicit = getattr(attend, "explicit", None)
     if attend is fused_attention:
         explicit = scaled_dot_product_attention

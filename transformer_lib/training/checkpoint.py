@@ -153,7 +153,7 @@ def instantiate(about: Mapping[str, Any], families: Families) -> TransformerPart
 
 
 def _family_of(config: Mapping[str, Any]) -> str:
-    """Tell the family by the config, for files from before they named it."""
+    """Infer the family from the config, for older files, which do not name it."""
     if "norm" not in config:
         return "Transformer"
     if config["src_vocab_size"] is None:

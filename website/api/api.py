@@ -86,7 +86,7 @@ def write(app, docname, content):
 
 
 def follow_old_names(app, pagename, templatename, context, doctree):
-    """Let links to what has moved since lead to where it is."""
+    """Make links to old names lead to the new ones."""
     if pagename.startswith("book/api"):
         app.add_js_file("moved.js")
 
