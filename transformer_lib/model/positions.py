@@ -100,9 +100,10 @@ class PositionalEncoding(nn.Module):
         """
         require_not_negative(start=start)
         require_width(self.table.size(1), x=x)  # a width of 1 would broadcast
-        end, max_len = start + x.size(1), self.table.size(0)
-        if end > max_len:
+        end = start + x.size(1)
+        if end > len(self.table):
             raise ValueError(
-                f"sequence must be at most max_len long, got {end} and {max_len}"
+                "sequence must be at most max_len long, "
+                f"got {end} and {len(self.table)}"
             )
         return x + self.table[start:end]  # (B, T, d_model)

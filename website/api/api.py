@@ -3,7 +3,8 @@
 A page of the reference names packages and modules, one a line, in ``{modules}``. A
 package brings along every module in it, so a new module needs no entry. The words after
 its name say which modules come first: ``transformer_lib.data tokenizer toy``. The page
-above lists the modules of all these pages where it says ``{overview}``.
+above lists the modules of all these pages where it says ``{overview}``, and one page
+shows the code of the whole model where it says ``{whole_model}``.
 """
 
 import importlib
@@ -14,9 +15,12 @@ from pathlib import Path
 
 from sphinx.ext.napoleon import GoogleDocstring
 
+from website.api.whole_model import whole_model
+
 LIBRARIES = "transformer_lib", "bookkit"  # described alone: their parts fill many pages
 NAMED = re.compile(r"^```{modules}\n(.+?)\n```$", re.DOTALL | re.MULTILINE)
 OVERVIEW = "```{overview}\n```\n"
+WHOLE = "```{whole_model}\n```\n"
 OPENING = re.compile(r"\((.+)\)=\n# (.+)\n\n((?:.+\n)+)")  # label, title, paragraph
 MODULE = """\
 ## `{short}`
@@ -82,6 +86,9 @@ def write(app, docname, content):
             app.env.note_dependency(path)
         groups = "\n".join(summarize(Path(path)) for path in paths)
         content[0] = content[0].replace(OVERVIEW, groups)
+    if WHOLE in content[0]:
+        listing = f"```python\n{whole_model()}```\n"
+        content[0] = content[0].replace(WHOLE, listing)
     content[0] = NAMED.sub(describe, content[0])
 
 
