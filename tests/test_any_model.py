@@ -1,7 +1,5 @@
 """Any configuration: shapes and dtypes, no look ahead, no leak of padding."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import assume, given
@@ -13,7 +11,6 @@ from strategies import (
     configs,
     examples,
     logits_of,
-    model_of,
     models,
     models_and_sentences,
     sentences,
@@ -114,37 +111,6 @@ def test_a_vector_of_another_width_is_refused_with_both_widths(config, width):
             run()
         assert str(width) in str(caught.value)
         assert str(config.d_model) in str(caught.value)
-
-
-@examples(20, 1_000)
-@given(configs(), st.data())
-def test_an_impossible_choice_is_refused_by_name(config, data):
-    name, bad = data.draw(
-        st.sampled_from(
-            [
-                ("num_layers", 0),
-                ("d_model", 0),
-                ("num_heads", config.d_model + 1),
-                ("d_ff", -1),
-                ("tgt_vocab_size", 0),
-                ("pad_id", 10),
-                ("pad_id", -1),
-                ("dropout", 1.0),
-                ("attention_dropout", -0.1),
-                ("feed_forward_dropout", float("nan")),
-                ("norm_eps", -1.0),
-                ("activation", "swiglu"),
-                ("layout", "relative"),
-                ("max_len", 0),
-            ]
-        )
-    )
-    field = "positions" if name == "layout" else name
-    with pytest.raises(ValueError, match=" got ") as caught:
-        model_of(replace(config, **{field: bad}))
-    # A piece names what it was given: a vocabulary, a share to drop.
-    said = str(caught.value)
-    assert name.split("_")[-1] in said or field in said
 
 
 # -- Who sees what ---------------------------------------------------------------------
