@@ -238,6 +238,8 @@ def test_every_step_is_reported_and_what_has_been_searched_leaves_the_batch(
         for length, step in enumerate(own, start=1):
             going_on = [h for h in step if not h.ended]
             assert len(going_on) == 3
+            least = min(h.log_prob for h in going_on)  # EOS was among the likeliest 3
+            assert all(h.log_prob > least for h in step if h.ended)
             assert all(len(h.tokens) == length for h in going_on)
             assert all(len(h.tokens) == length - 1 for h in step if h.ended)
 
