@@ -51,9 +51,6 @@ mein müder Hund folgt der schönen Frau
 she finds my new letter
 sie findet meinen neuen Brief
     she, find, my new letter
-he carries this big bed
-er trägt dieses große Bett
-    he, carry, this big bed
 # Number, and the dative plural
 tired dogs see green flowers
 müde Hunde sehen grüne Blumen
@@ -64,9 +61,6 @@ die alten Katzen sehen diese neuen Bücher
 we help small children
 wir helfen kleinen Kindern
     we, help, small children
-they thank the old teachers
-sie danken den alten Lehrern
-    they, thank, the old teachers
 the girls follow my small mice
 die Mädchen folgen meinen kleinen Mäusen
     the girls, follow, my small mice
@@ -80,31 +74,19 @@ wir lachen in den Gärten
 a boy sees the boy
 ein Junge sieht den Jungen
     a boy, see, the boy
-the bear thanks the student
-der Bär dankt dem Studenten
-    the bear, thank, the student
 the students invite a student
 die Studenten laden einen Studenten ein
     the students, invite, a student
-the man follows the bears
-der Mann folgt den Bären
-    the man, follow, the bears
 # Two objects; prepositions with either case
 the man gives the woman an apple
 der Mann gibt der Frau einen Apfel
     the man, give, the woman, a apple
-she shows the child the old egg
-sie zeigt dem Kind das alte Ei
-    she, show, the child, the old egg
 the dog plays on my table
 der Hund spielt auf meinem Tisch
     the dog, play, place=on my table
 she works for the boy
 sie arbeitet für den Jungen
     she, work, place=for the boy
-the cats play without this dog
-die Katzen spielen ohne diesen Hund
-    the cats, play, place=without this dog
 # Verb second
 today the cat reads a book
 heute liest die Katze ein Buch
@@ -129,9 +111,6 @@ wenn die Katze oft ein Buch liest, schläft der Hund
 the man opens the door
 der Mann macht die Tür auf
     the man, open, the door
-now she closes the window
-jetzt macht sie das Fenster zu
-    she, close, the window, adverb=now, first=adverb
 the dog sleeps although the man opens the door
 der Hund schläft, obwohl der Mann die Tür aufmacht
     the dog, sleep; although: the man, open, the door
@@ -154,9 +133,6 @@ heute hat der Mann die Tür aufgemacht
 they have arrived
 sie sind angekommen
     they, arrive, tense=perfect
-she laughs because the dog has stayed
-sie lacht, weil der Hund geblieben ist
-    she, laugh; because: the dog, stay, tense=perfect
 although he has followed a bear, the dog sleeps
 obwohl er einem Bären gefolgt ist, schläft der Hund
     although: he, follow, a bear, tense=perfect; the dog, sleep

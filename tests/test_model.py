@@ -123,48 +123,42 @@ def test_dropout_falls_on_the_embeddings_too(src, tgt):
     assert all(0.3 < (x == 0).float().mean() < 0.8 for x in seen)
 
 
-CHOICES = {
-    "dropout": 0.25,
-    "attention_dropout": 0.125,
-    "feed_forward_dropout": 0.5,
-    "norm_first": True,
-    "norm_eps": 1e-6,
-    "bias": False,
-    "activation": "silu",
-}
-DEFAULTS = {
-    "dropout": 0.1,
-    "attention_dropout": 0,
-    "feed_forward_dropout": 0,
-    "norm_first": False,
-    "norm_eps": 1e-5,
-    "bias": True,
-    "activation": "relu",
-}
-
-
-@pytest.mark.parametrize("choices", [CHOICES, DEFAULTS])
-def test_the_choices_reach_every_layer_and_the_defaults_are_the_papers(choices):
-    model = Transformer(replace(CONFIG, **choices if choices is CHOICES else {}))
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIG,
+        replace(
+            CONFIG,
+            dropout=0.25,
+            attention_dropout=0.125,
+            feed_forward_dropout=0.5,
+            norm_first=True,
+            norm_eps=1e-6,
+            bias=False,
+            activation="silu",
+        ),
+    ],
+)
+def test_the_choices_reach_every_layer(config):
+    model = Transformer(config)
     for stack, attentions in ((model.encoder, 1), (model.decoder, 2)):
         assert len(stack.layers) == 2
-        assert (stack.norm is not None) == choices["norm_first"]
+        assert (stack.norm is not None) == config.norm_first
         parts = dict(stack.layers[-1].named_children())
         residuals = [part for name, part in parts.items() if "residual" in name]
         assert len(residuals) == attentions + 1
         for part in residuals:
-            assert part.dropout.p == choices["dropout"]
-            assert part.norm_first == choices["norm_first"]
-            assert part.norm.eps == choices["norm_eps"]
+            assert part.dropout.p == config.dropout
+            assert part.norm_first == config.norm_first
+            assert part.norm.eps == config.norm_eps
         found = [part for name, part in parts.items() if name.endswith("attention")]
         assert len(found) == attentions
         for part in found:
-            assert part.dropout == choices["attention_dropout"]
+            assert part.dropout == config.attention_dropout
             for matrix in (part.w_q, part.w_k, part.w_v, part.w_o):
-                assert (matrix.bias is not None) == choices["bias"]
-        assert parts["feed_forward"].dropout.p == choices["feed_forward_dropout"]
-        assert parts["feed_forward"].activation is getattr(F, choices["activation"])
-    assert model.output.bias is None
+                assert (matrix.bias is not None) == config.bias
+        assert parts["feed_forward"].dropout.p == config.feed_forward_dropout
+        assert parts["feed_forward"].activation is getattr(F, config.activation)
 
 
 def test_the_base_preset_is_the_papers_base_model_and_tensor2tensors_differs():
@@ -173,7 +167,11 @@ def test_the_base_preset_is_the_papers_base_model_and_tensor2tensors_differs():
     assert sizes == (512, 8, 2048, 6)
     assert (config.src_vocab_size, config.tgt_vocab_size) == (37_000, 37_000)
     assert (config.share_embeddings, config.tie_output) == (True, True)
-    assert config.positions == "interleaved"
+    assert (config.positions, config.activation) == ("interleaved", "relu")
+    assert (config.norm_first, config.norm_eps) == (False, 1e-5)
+    assert (config.bias, config.output_bias) == (True, False)
+    dropout = config.dropout, config.attention_dropout, config.feed_forward_dropout
+    assert dropout == (0.1, 0, 0)
     with torch.device("meta"):
         model = Transformer(config)
     assert sum(p.numel() for p in model.parameters()) == 63_082_496
