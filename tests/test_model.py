@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
-from torch_weights import torch_twin
+from torch_weights import torch_twins
 
 from transformer_lib.model import Transformer, TransformerConfig, causal_mask
 
@@ -44,15 +44,16 @@ def tgt():
 )
 def test_it_agrees_with_torchs_transformer(src, tgt, choices):
     ours = Transformer(replace(CONFIG, **choices)).eval()
-    theirs = torch_twin(ours)
-    padding = src == PAD
-    hidden = theirs(
-        ours.src_positions(ours.src_embedding(src)),
+    encoder, decoder = torch_twins(ours)
+    memory = encoder(
+        ours.src_positions(ours.src_embedding(src)), src_key_padding_mask=src == PAD
+    )
+    hidden = decoder(
         ours.tgt_positions(ours.tgt_embedding(tgt)),
+        memory,
         tgt_mask=~causal_mask(T)[0, 0],
-        src_key_padding_mask=padding,
-        memory_key_padding_mask=padding,
         tgt_key_padding_mask=tgt == PAD,
+        memory_key_padding_mask=src == PAD,
     )
     assert_close(ours(src, tgt), ours.output(hidden))
 
