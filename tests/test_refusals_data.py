@@ -56,6 +56,8 @@ def said(*texts, word=""):
             "dropout must be in [0, 1), got 1.0",
             lambda: tokenizer().encode_at_random("a", 1.0, Random(1)),
         ),
+        (IndexError, "[0, 261), got 261", lambda: tokenizer().decode([5, 261])),
+        (IndexError, "[0, 261), got -1", lambda: tokenizer().pieces([5, -1])),
         (ValueError, "must be a tokenizer, got 'no", lambda: Tokenizer.from_json("no")),
         (ValueError, "clean what it reads, got", unclean),
         (ValueError, "must begin its vocabulary", lambda: unlike("<pad>", "[PAD]")),
