@@ -24,10 +24,10 @@ def decided():
 
 
 def test_the_same_seeds_and_texts_give_the_same_in_another_process():
+    other = {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "3"}
     printed = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env=os.environ | {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "3"},
-        cwd=os.path.dirname(__file__),
+        env=os.environ | other | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         check=True,
         encoding="utf-8",
