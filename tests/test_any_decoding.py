@@ -96,20 +96,13 @@ def test_the_same_numbers_draw_the_same_without_the_cache(
     task, seed, temperature, top_k, top_p
 ):
     model, src, max_len = task
-    with_, without = (
-        sample(
-            model,
-            src,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            max_len=max_len,
-            use_cache=use,
-            generator=torch.Generator().manual_seed(seed),
-        )
-        for use in (True, False)
-    )
-    assert with_ == without
+    how = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+
+    def drawn(use_cache):
+        how["generator"] = torch.Generator().manual_seed(seed)
+        return sample(model, src, **how, max_len=max_len, use_cache=use_cache)
+
+    assert drawn(True) == drawn(False)
 
 
 @examples(15, 1_500)

@@ -80,17 +80,6 @@ def test_any_ids_give_a_text_and_special_ones_none(tokenizer, ids):
 
 
 @examples(30, 5_000)
-@given(st.lists(st.integers(-(10**6), 10**6), max_size=5), st.data())
-def test_an_id_outside_the_vocabulary_is_refused(tokenizer, ids, data):
-    size = tokenizer.vocab_size
-    bad = data.draw(st.integers(max_value=-1) | st.integers(size))
-    ids = [*(i % size for i in ids), bad]
-    for method in (tokenizer.decode, tokenizer.pieces):
-        with pytest.raises(IndexError, match=rf"in \[0, {size}\), got {bad}$"):
-            method(ids)
-
-
-@examples(30, 5_000)
 @given(WHATEVER, st.characters(categories=["Cs"]), WHATEVER)
 def test_half_a_character_is_refused(tokenizer, before, half, after):
     text = before + half + after

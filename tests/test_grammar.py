@@ -1,6 +1,4 @@
-import subprocess
-import sys
-from itertools import chain, pairwise
+from itertools import chain
 
 import pytest
 
@@ -15,7 +13,7 @@ from transformer_lib.data.corpora.grammar import (
     splits,
 )
 
-MANY = 20_000
+MANY = 5_000
 DETERMINERS = ("the", "a", "this", "my")
 
 # Two languages, and the choices that make them: subject, verb, objects, and more by
@@ -53,9 +51,6 @@ mein müder Hund folgt der schönen Frau
 she finds my new letter
 sie findet meinen neuen Brief
     she, find, my new letter
-he carries this big bed
-er trägt dieses große Bett
-    he, carry, this big bed
 # Number, and the dative plural
 tired dogs see green flowers
 müde Hunde sehen grüne Blumen
@@ -66,9 +61,6 @@ die alten Katzen sehen diese neuen Bücher
 we help small children
 wir helfen kleinen Kindern
     we, help, small children
-they thank the old teachers
-sie danken den alten Lehrern
-    they, thank, the old teachers
 the girls follow my small mice
 die Mädchen folgen meinen kleinen Mäusen
     the girls, follow, my small mice
@@ -82,31 +74,19 @@ wir lachen in den Gärten
 a boy sees the boy
 ein Junge sieht den Jungen
     a boy, see, the boy
-the bear thanks the student
-der Bär dankt dem Studenten
-    the bear, thank, the student
 the students invite a student
 die Studenten laden einen Studenten ein
     the students, invite, a student
-the man follows the bears
-der Mann folgt den Bären
-    the man, follow, the bears
 # Two objects; prepositions with either case
 the man gives the woman an apple
 der Mann gibt der Frau einen Apfel
     the man, give, the woman, a apple
-she shows the child the old egg
-sie zeigt dem Kind das alte Ei
-    she, show, the child, the old egg
 the dog plays on my table
 der Hund spielt auf meinem Tisch
     the dog, play, place=on my table
 she works for the boy
 sie arbeitet für den Jungen
     she, work, place=for the boy
-the cats play without this dog
-die Katzen spielen ohne diesen Hund
-    the cats, play, place=without this dog
 # Verb second
 today the cat reads a book
 heute liest die Katze ein Buch
@@ -131,9 +111,6 @@ wenn die Katze oft ein Buch liest, schläft der Hund
 the man opens the door
 der Mann macht die Tür auf
     the man, open, the door
-now she closes the window
-jetzt macht sie das Fenster zu
-    she, close, the window, adverb=now, first=adverb
 the dog sleeps although the man opens the door
 der Hund schläft, obwohl der Mann die Tür aufmacht
     the dog, sleep; although: the man, open, the door
@@ -156,9 +133,6 @@ heute hat der Mann die Tür aufgemacht
 they have arrived
 sie sind angekommen
     they, arrive, tense=perfect
-she laughs because the dog has stayed
-sie lacht, weil der Hund geblieben ist
-    she, laugh; because: the dog, stay, tense=perfect
 although he has followed a bear, the dog sleeps
 obwohl er einem Bären gefolgt ist, schläft der Hund
     although: he, follow, a bear, tense=perfect; the dog, sleep
@@ -198,7 +172,6 @@ def sentences():
 
 
 SENTENCES = list(sentences())
-THE_DOG_SLEEPS = clause("the dog, sleep")
 
 
 @pytest.fixture(scope="module")
@@ -224,10 +197,6 @@ def test_the_books_own_pairs_are_among_the_sentences_written_by_hand():
 @pytest.mark.parametrize(
     ("english", "alignment"),
     [
-        # die Katze liest ein rotes Buch
-        ("the cat reads a red book", (0, 1, 2, 3, 4, 5)),
-        # heute liest die Katze ein Buch
-        ("today the cat reads a book", (0, 3, 1, 2, 4, 5)),
         # der Mann macht die Tür auf: two words from "opens"
         ("the man opens the door", (0, 1, 2, 3, 4, 2)),
         # der Hund schläft, obwohl der Mann die Tür aufmacht
@@ -248,17 +217,18 @@ def test_each_german_word_knows_its_english_word(english, alignment):
     assert sentence(parts).alignment == alignment
 
 
-def test_every_alignment_has_a_place_for_every_german_word(drawn):
+def test_drawn_sentences_differ_and_every_german_word_has_an_english_one(drawn):
+    crossing = 0
     for english, german, alignment in drawn:
         assert len(alignment) == len(german.split())
-        assert set(alignment) <= set(range(len(english.split())))
-        skipped = set(range(len(english.split()))) - set(alignment)
-        assert {english.split()[i] for i in skipped} <= {"the"}  # in dem: im
-
-
-def test_word_order_crosses_in_most_sentences(drawn):
-    crossing = [p for p in drawn if list(p.alignment) != sorted(p.alignment)]
-    assert len(crossing) > MANY / 2
+        words = english.split()
+        skipped = set(range(len(words))) - set(alignment)
+        assert {words[i] for i in skipped} <= {"the"}  # in dem: im
+        crossing += list(alignment) != sorted(alignment)
+    assert crossing > MANY / 2
+    assert len(drawn) == len({p.english for p in drawn}) == MANY
+    assert len({p.german for p in drawn}) == MANY
+    assert sentence_pairs(200, seed=1) == [tuple(pair[:2]) for pair in drawn[:200]]
 
 
 def test_an_alignment_joins_words_that_mean_the_same(drawn):
@@ -274,12 +244,6 @@ def test_an_alignment_joins_words_that_mean_the_same(drawn):
     assert meanings["aufmacht"] == {"opens"}
     assert meanings["ist"] == {"has"}
     assert meanings["im"] == {"in"}
-
-
-def test_no_sentence_is_drawn_twice_in_either_language(drawn):
-    assert len(drawn) == MANY
-    assert len({pair.english for pair in drawn}) == MANY
-    assert len({pair.german for pair in drawn}) == MANY
 
 
 def test_an_english_sentence_has_one_translation_whatever_the_seed(drawn, default):
@@ -301,35 +265,10 @@ def test_every_table_and_every_construction_is_drawn(drawn):
     assert words >= set("heute jetzt oft manchmal".split())
 
 
-def test_the_same_seed_gives_the_same_pairs_in_another_process():
-    code = (
-        "from transformer_lib.data.corpora.grammar import sentence_pairs;"
-        "print(ascii(sentence_pairs(200, seed=3)))"
-    )
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=True, text=True
-    ).stdout
-    assert printed.strip() == ascii(sentence_pairs(200, seed=3))
-
-
-def test_another_seed_gives_other_pairs():
-    assert sentence_pairs(200, seed=3) != sentence_pairs(200, seed=4)
-
-
-def test_sentence_pairs_are_the_aligned_pairs_without_their_alignment(drawn):
-    assert sentence_pairs(200, seed=1) == [tuple(pair[:2]) for pair in drawn[:200]]
-
-
-def test_lengths_are_counted_in_english_words():
-    lengths = {
-        len(english.split())
-        for english, _ in sentence_pairs(500, seed=3, shortest=5, longest=7)
-    }
-    assert lengths == {5, 6, 7}
-
-
-def test_one_clause_has_no_comma():
-    assert not any("," in german for _, german in sentence_pairs(500, 3, clauses=1))
+def test_lengths_are_counted_in_english_words_and_one_clause_has_no_comma():
+    pairs = sentence_pairs(100, seed=3, shortest=5, longest=7, clauses=1)
+    assert {len(english.split()) for english, _ in pairs} == {5, 6, 7}
+    assert not any("," in german for _, german in pairs)
 
 
 def test_splits_have_the_sizes_asked_for_and_the_seed_decides_each():
@@ -350,11 +289,12 @@ def test_no_sentence_is_in_two_splits_in_either_language(default):
 def test_the_books_own_pairs_are_in_no_split(default, monkeypatch):
     texts = {text for split in default for pair in split for text in pair}
     assert texts.isdisjoint(text for pair in RUNNING for text in pair)
+    few = {"train": 300, "validation": 5, "test": 5, "longer": 5}
     first = default.train[0]
     monkeypatch.setattr("transformer_lib.data.corpora.grammar.RUNNING", [first])
-    made = splits()
+    made = splits(**few)
     assert all(first not in split for split in made)
-    assert len(made.train) == len(default.train)
+    assert len(made.train) == 300
 
 
 def test_longer_sentences_are_longer_than_all_others(default):
@@ -372,76 +312,3 @@ def test_held_out_sentences_use_no_word_that_training_lacks(default):
         )
         assert needed <= known
         assert 150 <= len(known) <= 250  # few enough for a small model
-
-
-def test_german_has_a_comma_before_every_clause_but_the_first(drawn):
-    joins = {"und", "aber", "weil", "obwohl", "während", "wenn"}
-    for pair in drawn:
-        for word, following in pairwise(pair.german.split()):
-            assert following not in joins or word.endswith(",")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"count": -1}, "count must be at least 0, got -1"),
-        ({"shortest": 0}, "shortest must be at least 1, got 0"),
-        ({"clauses": 0}, "clauses must be at least 1, got 0"),
-        (
-            {"shortest": 7, "longest": 5},
-            "longest must be at least shortest, got 5 and 7",
-        ),
-        (
-            {"count": 1000, "longest": 2, "clauses": 1},
-            r"got 1000, but found only \d+ sentences of 2 to 2 words",
-        ),
-    ],
-)
-def test_draws_that_cannot_be_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        sentence_pairs(**{"count": 3, "seed": 3, **arguments})
-
-
-@pytest.mark.parametrize("name", ["train", "validation", "test", "longer"])
-def test_negative_splits_are_refused(name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 0, got -1"):
-        splits(**{name: -1})
-
-
-@pytest.mark.parametrize(
-    ("subject", "message"),
-    [
-        ("a cats", "got 'a' and plural=True"),
-        ("cat", "got '' and plural=False"),
-    ],
-)
-def test_a_determiner_that_does_not_suit_the_number_is_refused(subject, message):
-    with pytest.raises(ValueError, match=message):
-        sentence([("", clause(f"{subject}, sleep"))])
-
-
-def test_only_a_main_clause_may_begin_with_its_adverb():
-    today = clause("she, sleep, adverb=today, first=adverb")
-    with pytest.raises(ValueError, match="got 'adverb' and a verb that is last"):
-        sentence([("", THE_DOG_SLEEPS), ("because", today)])
-    with pytest.raises(ValueError, match="got 'adverb' and a verb that is first"):
-        sentence([("because", THE_DOG_SLEEPS), ("", today)])
-
-
-def test_a_verb_gets_as_many_objects_as_it_takes():
-    with pytest.raises(ValueError, match="as many as 'read' takes, got 0 and 1"):
-        sentence([("", clause("she, read"))])
-
-
-@pytest.mark.parametrize("first", ["adverb", "place"])
-def test_a_clause_cannot_begin_with_what_it_lacks(first):
-    with pytest.raises(ValueError, match=f"first must be .* has, got '{first}'"):
-        sentence([("", clause(f"she, sleep, first={first}"))])
-
-
-@pytest.mark.parametrize(
-    "text", ["the man, see, she", "the she, sleep", "old she, sleep"]
-)
-def test_a_pronoun_is_a_subject_by_itself(text):
-    with pytest.raises(ValueError, match="pronoun must be a subject"):
-        sentence([("", clause(text))])

@@ -4,7 +4,7 @@ Those are built from a configuration, offline, with random weights.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -44,24 +44,26 @@ exactly = {"rtol": 1e-10, "atol": 1e-10}
 as_float32 = {"rtol": 1e-5, "atol": 1e-5}  # theirs computes some of it in float32
 
 
-def sizes(**choices):
-    """A model without dropout; a decoder alone, pre-norm, if not told otherwise."""
-    return ModernConfig(
-        **{
-            "src_vocab_size": None,
-            "tgt_vocab_size": VOCAB,
-            "d_model": D_MODEL,
-            "num_heads": HEADS,
-            "d_ff": D_FF,
-            "num_layers": LAYERS,
-            "dropout": 0.0,
-            "norm_first": True,
-            "norm_eps": EPS,
-            "max_len": MAX_LEN,
-            "scale_embeddings": False,
-            **choices,
-        }
-    )
+SIZES = {  # by the names that all of their configurations know
+    "vocab_size": VOCAB,
+    "hidden_size": D_MODEL,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "max_position_embeddings": MAX_LEN,
+}
+OURS = ModernConfig(  # a decoder alone, pre-norm, without dropout
+    src_vocab_size=None,
+    tgt_vocab_size=VOCAB,
+    d_model=D_MODEL,
+    num_heads=HEADS,
+    d_ff=D_FF,
+    num_layers=LAYERS,
+    dropout=0.0,
+    norm_first=True,
+    norm_eps=EPS,
+    max_len=MAX_LEN,
+    scale_embeddings=False,
+)
 
 
 def at_random(theirs):
@@ -109,95 +111,76 @@ def padded_ids():
 # -- A decoder alone -------------------------------------------------------------------
 
 
-def like_llama(model, config, **choices):
-    """A model of theirs, and ours with the choices of Llama and the same weights."""
+LIKE_LLAMA = {
+    "self_attn.q_proj": "self_attention.w_q",
+    "self_attn.k_proj": "self_attention.w_k",
+    "self_attn.v_proj": "self_attention.w_v",
+    "self_attn.o_proj": "self_attention.w_o",
+    "mlp.gate_proj": "feed_forward.w_1",
+    "mlp.up_proj": "feed_forward.w_3",
+    "mlp.down_proj": "feed_forward.w_2",
+    "input_layernorm": "self_attention_residual.norm",
+    "post_attention_layernorm": "feed_forward_residual.norm",
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "key_heads", "choices"),
+    [
+        *[(LlamaForCausalLM, LlamaConfig, heads, {}) for heads in (4, 2, 1)],
+        (MistralForCausalLM, MistralConfig, 2, {"head_dim": 10, "sliding_window": 1}),
+        (MistralForCausalLM, MistralConfig, 2, {"head_dim": 10, "sliding_window": 5}),
+    ],
+)
+def test_the_choices_of_llama_and_a_window_compute_what_llama_and_mistral_compute(
+    model, config, key_heads, choices
+):
     theirs, given = at_random(
         model(
             config(
-                vocab_size=VOCAB,
-                hidden_size=D_MODEL,
+                **SIZES,
                 intermediate_size=D_FF,
-                num_hidden_layers=LAYERS,
-                num_attention_heads=HEADS,
-                max_position_embeddings=MAX_LEN,
                 rms_norm_eps=EPS,
+                num_key_value_heads=key_heads,
                 tie_word_embeddings=False,
                 **choices,
             )
         )
     )
-    ours = DecoderAlone(
-        sizes(
-            norm="rms",
-            gated=True,
-            activation="silu",
-            positions="rotary",
-            num_key_heads=choices["num_key_value_heads"],
-            d_k=choices.get("head_dim"),
-            bias=False,
-        )
-    ).eval()
-    pieces = {
-        "self_attn.q_proj": "self_attention.w_q",
-        "self_attn.k_proj": "self_attention.w_k",
-        "self_attn.v_proj": "self_attention.w_v",
-        "self_attn.o_proj": "self_attention.w_o",
-        "mlp.gate_proj": "feed_forward.w_1",
-        "mlp.up_proj": "feed_forward.w_3",
-        "mlp.down_proj": "feed_forward.w_2",
-        "input_layernorm": "self_attention_residual.norm",
-        "post_attention_layernorm": "feed_forward_residual.norm",
-    }
+    llama = replace(
+        OURS,
+        norm="rms",
+        gated=True,
+        activation="silu",
+        positions="rotary",
+        num_key_heads=key_heads,
+        d_k=choices.get("head_dim"),
+        bias=False,
+    )
+    ours = DecoderAlone(llama).eval()
     weights = {
         "tgt_embedding.table.weight": given["model.embed_tokens.weight"],
         "decoder.norm.weight": given["model.norm.weight"],
         "output.weight": given["lm_head.weight"],
     }
-    fill(ours, weights | carry(given, "model.layers", "decoder", pieces))
-    return theirs, ours
-
-
-@pytest.mark.parametrize("key_heads", [4, 2, 1])
-def test_the_choices_of_llama_compute_what_llama_computes(key_heads):
-    theirs, ours = like_llama(
-        LlamaForCausalLM, LlamaConfig, num_key_value_heads=key_heads
-    )
+    fill(ours, weights | carry(given, "model.layers", "decoder", LIKE_LLAMA))
+    if "sliding_window" in choices:
+        window = WindowAttention(choices["sliding_window"], causal=True)
+        use_attention(ours, decoder=window)
     ids = random_ids()
     with torch.inference_mode():
         # Their norm and their angles are float32 whatever the model is.
         assert_close(ours.decode(ids), theirs(ids).logits, **as_float32)
 
 
-@pytest.mark.parametrize("width", [1, 2, 5])
-def test_with_a_window_besides_they_compute_what_mistral_computes(width):
-    theirs, ours = like_llama(
-        MistralForCausalLM,
-        MistralConfig,
-        num_key_value_heads=2,
-        head_dim=10,
-        sliding_window=width,
-    )
-    use_attention(ours, decoder=WindowAttention(width, causal=True))
-    ids = random_ids()
-    with torch.inference_mode():
-        # Norm and angles as in Llama.
-        assert_close(ours.decode(ids), theirs(ids).logits, **as_float32)
-
-
 def test_the_choices_of_gpt_2_compute_what_gpt_2_computes():
     config = GPT2Config(
-        vocab_size=VOCAB,
-        n_positions=MAX_LEN,
-        n_embd=D_MODEL,
-        n_layer=LAYERS,
-        n_head=HEADS,
-        n_inner=D_FF,
-        layer_norm_epsilon=EPS,
-        bos_token_id=1,
-        eos_token_id=2,
+        **SIZES, n_inner=D_FF, layer_norm_epsilon=EPS, bos_token_id=1, eos_token_id=2
     )
     theirs, given = at_random(GPT2LMHeadModel(config))
-    choices = sizes(activation="gelu_tanh", positions="learned", tie_output=True)
+    choices = replace(
+        OURS, activation="gelu_tanh", positions="learned", tie_output=True
+    )
     ours = DecoderAlone(choices).eval()
     weights = {
         "tgt_embedding.table.weight": given["transformer.wte.weight"],
@@ -232,16 +215,10 @@ def test_the_choices_of_gpt_2_compute_what_gpt_2_computes():
 
 def test_behind_its_first_norm_bert_is_our_encoder_alone():
     """Ours has no norm between the embeddings and the layers: theirs is put there."""
-    config = BertConfig(
-        vocab_size=VOCAB,
-        hidden_size=D_MODEL,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=D_FF,
-        max_position_embeddings=MAX_LEN,
-    )
+    config = BertConfig(**SIZES, intermediate_size=D_FF)
     theirs, given = at_random(BertModel(config, add_pooling_layer=False))
-    choices = sizes(
+    choices = replace(
+        OURS,
         src_vocab_size=VOCAB,
         tgt_vocab_size=None,
         norm_first=False,
@@ -293,6 +270,12 @@ class RelativeAttention(Variant):
         return F.scaled_dot_product_attention(query, key, value, added, dropout)
 
 
+@torch.inference_mode()
+def translated(theirs, src, tgt):
+    mask = (src != PAD).long()
+    return theirs(src, attention_mask=mask, decoder_input_ids=tgt).logits
+
+
 def t5_pieces(*kinds):
     """What the sublayers of one of their layers are called here, in their order."""
     ours = {
@@ -314,18 +297,17 @@ def t5_pieces(*kinds):
 def test_the_choices_of_t5_with_its_distances_compute_what_t5_computes(scaled):
     d_k = 5
     config = T5Config(
-        vocab_size=VOCAB,
-        d_model=D_MODEL,
+        **SIZES,
+        num_decoder_layers=LAYERS,
         d_kv=d_k,
         d_ff=D_FF,
-        num_layers=LAYERS,
-        num_heads=HEADS,
         layer_norm_epsilon=EPS,
         feed_forward_proj="gated-gelu",
         tie_word_embeddings=scaled,  # they are tied in any case
     )
     theirs, given = at_random(T5ForConditionalGeneration(config))
-    choices = sizes(
+    choices = replace(
+        OURS,
         src_vocab_size=VOCAB,
         d_k=d_k,
         bias=False,
@@ -358,10 +340,8 @@ def test_the_choices_of_t5_with_its_distances_compute_what_t5_computes(scaled):
         variant = RelativeAttention(bias, causal=stack == "decoder")
         use_attention(ours, **{stack: variant})
     src, tgt = padded_ids(), random_ids()
+    expected = translated(theirs, src, tgt)
     with torch.inference_mode():
-        expected = theirs(
-            src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt
-        ).logits
         # Their norm is float32 whatever the model is.
         assert_close(ours(src, tgt), expected, **as_float32)
 
@@ -369,17 +349,13 @@ def test_the_choices_of_t5_with_its_distances_compute_what_t5_computes(scaled):
 def test_the_model_of_the_book_computes_what_marian_computes():
     """Marian's features stand in another order: sines before cosines."""
     config = MarianConfig(
-        vocab_size=VOCAB,
-        d_model=D_MODEL,
-        encoder_layers=LAYERS,
+        **SIZES,
         decoder_layers=LAYERS,
-        encoder_attention_heads=HEADS,
         decoder_attention_heads=HEADS,
         encoder_ffn_dim=D_FF,
         decoder_ffn_dim=D_FF,
         activation_function="swish",
         scale_embedding=True,
-        max_position_embeddings=MAX_LEN,
         pad_token_id=PAD,
         decoder_start_token_id=PAD,
     )
@@ -421,8 +397,6 @@ def test_the_model_of_the_book_computes_what_marian_computes():
             weights[name] = weight[:, order]
     fill(ours, weights)
     src, tgt = padded_ids(), random_ids()
+    expected = translated(theirs, src, tgt)
     with torch.inference_mode():
-        expected = theirs(
-            src, attention_mask=(src != PAD).long(), decoder_input_ids=tgt
-        ).logits
         assert_close(ours(src, tgt), expected, **exactly)

@@ -1,5 +1,6 @@
 """Carry our weights over to the modules of torch.nn, to compare the two."""
 
+from copy import deepcopy
 from functools import partial
 
 import torch
@@ -41,12 +42,8 @@ def copy_layer(ours: nn.Module, theirs: nn.Module) -> None:
         norm.load_state_dict(residual.norm.state_dict())
 
 
-def torch_twin(ours: Transformer) -> nn.Transformer:
-    """The same encoder and decoder in torch, with the same weights, in eval mode.
-
-    nn.Transformer ends both stacks in a norm in both norm orders, so the stacks are
-    built one by one: post-norm gets none.
-    """
+def torch_twins(ours: Transformer) -> list[nn.Module]:
+    """The same encoder and decoder in torch, with the same weights, in eval mode."""
     config = ours.config
     sizes = {
         "d_model": config.d_model,
@@ -58,31 +55,18 @@ def torch_twin(ours: Transformer) -> nn.Transformer:
         "activation": THEIRS[config.activation],
         "batch_first": True,
     }
-
-    def norm():
-        if not config.norm_first:
-            return None
-        return nn.LayerNorm(config.d_model, eps=config.norm_eps)
-
     encoder = nn.TransformerEncoder(
         nn.TransformerEncoderLayer(**sizes),
         config.num_layers,
-        norm(),
+        deepcopy(ours.encoder.norm),
         enable_nested_tensor=False,
     )
     decoder = nn.TransformerDecoder(
-        nn.TransformerDecoderLayer(**sizes), config.num_layers, norm()
+        nn.TransformerDecoderLayer(**sizes),
+        config.num_layers,
+        deepcopy(ours.decoder.norm),
     )
-    theirs = nn.Transformer(
-        d_model=config.d_model,
-        nhead=config.num_heads,
-        custom_encoder=encoder,
-        custom_decoder=decoder,
-        batch_first=True,
-    )  # which also initialises the stacks anew, so the weights come last
-    for stack, its in ((ours.encoder, encoder), (ours.decoder, decoder)):
-        for layer, their_layer in zip(stack.layers, its.layers, strict=True):
+    for stack, twin in ((ours.encoder, encoder), (ours.decoder, decoder)):
+        for layer, their_layer in zip(stack.layers, twin.layers, strict=True):
             copy_layer(layer, their_layer)
-        if stack.norm is not None:
-            its.norm.load_state_dict(stack.norm.state_dict())
-    return theirs.eval()
+    return [encoder.eval(), decoder.eval()]
