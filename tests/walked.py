@@ -347,11 +347,6 @@ ESCAPED = {
 }
 
 
-def walk_pair():
-    pair = Pair(3)
-    return walk(pair.both, 2, also=[pair.other, pair.one], notes=PAIR)
-
-
 def walk_attend():
     return walk(attend, *tensors(), dims={"H": 2, "T": T, "S": S, "d_k": 4})
 
@@ -374,14 +369,7 @@ WALKS = {
     "shapes": lambda: walk(shapes, torch.ones(T, S), dims={"S": S}),
     "guarded": lambda: walk(guarded, 3, notes=GUARDED),
     "guarded_refused": lambda: walk(guarded, 3, 4, raises=ValueError),
-    "guarded_early": lambda: walk(guarded, 7, notes={"def": "A"}, raises=ValueError),
     "does_more": lambda: walk(does_more, 3),
-    "pair": walk_pair,
-    "attend": walk_attend,
+    "pair": lambda: walk(Pair(3).both, 2, also=[Pair.other, Pair.one], notes=PAIR),
 }
-PAGES = {
-    "guarded": WALKS["guarded"],
-    "attend": walk_attend,
-    "escaped": walk_escaped,
-    "middle": lambda: walk(middle, 1, also=[inner], depth=1),
-}
+PAGES = {"attend": walk_attend, "escaped": walk_escaped}
