@@ -186,8 +186,8 @@ def test_letters_are_shared_by_the_functions_of_a_listing_and_a_call_has_its_own
         ("x" * 50, "'" + "x" * 39 + "…'"),
         (list(range(9)), "[0, 1, 2, 3, 4, 5, …]"),
         ({"a": [1, {"b": 2}], (2,): 3}, "{'a': [1, dict], tuple: 3}"),
-        ((torch.float32, len, None), "(torch.float32, builtin_function_or_method, None)"),
-        ([object(), sign, sign.__call__], "[object, sign, method-wrapper]"),  # no address
+        ((torch.float32, nn.Linear, math, None), "(torch.float32, Linear, math, None)"),
+        ([object(), sign, sign.__call__], "[object, sign, method-wrapper]"),
         (["x" * 39] * 5, "[" + f"'{'x' * 39}', " * 3 + "'" + "x" * 28 + "…"),
     ],
 )  # fmt: skip

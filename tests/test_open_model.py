@@ -67,9 +67,8 @@ def test_the_graph_describes_every_recorded_tensor(changes):
 
 def test_a_line_of_code_must_be_the_only_one_that_begins_so():
     where = "transformer_lib.model.residual:Residual.forward"
-    for beginning, count in (("yield", 0), ("return", 2)):
-        with pytest.raises(ValueError, match=f"^{count} lines of .* begin with"):
-            line_of(where, beginning)
+    with pytest.raises(ValueError, match=r"^2 lines of .* begin with"):
+        line_of(where, "return")
 
 
 # -- The rules, in JavaScript --------------------------------------------------------
@@ -222,15 +221,12 @@ def assert_same_in_the_library(page, translator, text, *changes):
 TEXT = "the cat reads a red book"
 WHAT_IFS = [
     [],
-    [{"kind": "token", "step": 2, "id": 57}],
     [{"kind": "token", "step": 0, "id": 300}, {"kind": "token", "step": 4, "id": 301}],
     [{"kind": "token", "step": 3, "id": 2}],
     [{"kind": "look", "layer": 1, "step": 2, "source": 0}],
     [{"kind": "head", "node": "encoder.0.self_attention", "head": 1}],
-    [{"kind": "head", "node": "decoder.1.self_attention", "head": 0}],
     [{"kind": "head", "node": "decoder.0.cross_attention", "head": 2}],
     [{"kind": "positions", "side": "src"}],
-    [{"kind": "positions", "side": "tgt"}],
     [{"kind": "mask"}],
     [
         {"kind": "mask"},

@@ -71,12 +71,9 @@ def test_a_second_recording_is_refused_and_after_an_error_all_is_as_it_was(
     model, tokens
 ):
     expected = "not be recorded already, got recording at self_attention"
+    with record_attention(model), pytest.raises(ValueError, match=expected):
+        record(model.decoder.layers[1])
     with pytest.raises(RuntimeError, match="on purpose"), record_attention(model):
-        with (
-            pytest.raises(ValueError, match=expected),
-            record_attention(model.decoder.layers[1]),
-        ):
-            pass
         raise RuntimeError("on purpose")
     layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
     assert all(layer.attend is fused_attention for layer in layers)
