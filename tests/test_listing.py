@@ -248,4 +248,6 @@ def test_files_go_by_their_place_in_the_package_and_a_notebook_has_none(define):
     assert walk(causal_mask, 3).place.startswith("transformer_lib/model/masks.py, ")
     cell = define("x = 3", file="ipykernel_123/456.py")
     assert walk(cell, 3).place == "this notebook, lines 1 to 3"
-    assert walk(inner, 3).name == "walked.inner"
+    several = walk(middle, 1, also=[inner])
+    assert several.name == "walked.middle"
+    assert re.fullmatch(r"walked\.py, lines \d+ to \d+, \d+ to \d+", several.place)

@@ -356,7 +356,6 @@ def walk_escaped():
 
 
 WALKS = {
-    "sign": lambda: walk(sign, -3, notes={"def": "A.", "y": "No.", "return y": "B."}),
     "loops": lambda: walk(loops, [3, 5, 7], 2),
     "errors": lambda: walk(errors, ["three", "4", "x"], [], raises=ValueError),
     "statements": lambda: walk(statements, 4, 1, z=2),
@@ -367,9 +366,7 @@ WALKS = {
     "changes": lambda: walk(changes, torch.ones(3), [2, 1], {}),
     "clocks": lambda: walk(clocks, "/var/tmp/tmpab_cd123"),
     "shapes": lambda: walk(shapes, torch.ones(T, S), dims={"S": S}),
-    "guarded": lambda: walk(guarded, 3, notes=GUARDED),
-    "guarded_refused": lambda: walk(guarded, 3, 4, raises=ValueError),
+    "guarded": lambda: walk(guarded, 3, 4, notes=GUARDED, raises=ValueError),
     "does_more": lambda: walk(does_more, 3),
-    "pair": lambda: walk(Pair(3).both, 2, also=[Pair.other, Pair.one], notes=PAIR),
 }
 PAGES = {"attend": walk_attend, "escaped": walk_escaped}
