@@ -7,16 +7,7 @@ import torch
 from book_files import HTML, ROOT
 from playwright.sync_api import expect
 from torch import nn
-from walked import (
-    PAIR,
-    Pair,
-    guarded,
-    inner,
-    middle,
-    outer,
-    walk_attend,
-    walk_escaped,
-)
+from walked import guarded, inner, middle, outer, walk_attend, walk_escaped
 
 from bookkit.listing import walk
 from bookkit.listing.pictures import draw
@@ -229,18 +220,20 @@ def test_a_loop_says_how_often_and_a_value_is_not_shown_as_it_was_when_a_part_is
 
 
 def test_steps_go_through_all_functions_each_with_its_own_values(show):
-    listing = show(walk(Pair(3).both, 2, also=[Pair.other, Pair.one], notes=PAIR))
+    notes = {"def middle": "Both.", "def inner": "Other.", "return doubled": "End."}
+    listing = show(walk(middle, 1, also=[inner], notes=notes))
     button(listing, "Step through").click()
     seen = []
-    for _ in range(4):
+    for _ in range(5):
         why = re.sub(r"\d+", "n", text(listing, ".w-why"))
         seen.append((why, current(listing).partition("(")[0], names(listing)))
         listing.page.keyboard.press("ArrowDown")
     assert seen == [
-        ("Lines n and n. Both.", "def both", ["x"]),
-        ("Lines n and n. Both.", "return self.one", ["x", "returned"]),
-        ("Lines n to n. O.", "def other", ["x"]),
-        ("Lines n to n. O.", "y = x - 1", ["x", "y"]),
+        ("Lines n to n. Both.", "def middle", ["x"]),
+        ("Lines n to n. Both.", "z = inner", ["x", "z"]),
+        ("Lines n to n. Both.", "return z + 1", ["x", "z", "returned"]),
+        ("Lines n and n. Other.", "def inner", ["x"]),
+        ("Lines n and n. Other.", "doubled = 2 * x  # ", ["x", "doubled"]),
     ]
     assert value(listing, "x")[1] == "argument"
 
@@ -564,22 +557,16 @@ def test_a_picture_keeps_the_numbers_of_the_last_sentence_with_all_heads():
 
 
 def test_the_value_under_the_pointer_is_said(show):
-    weights = (attended := walk_attend()).result
-    listing = show(attended)
-    made = {
-        name: listing.locator(".w-made li", has_text=name).last.locator("svg")
-        for name in ("weights", "scores", "mask")
-    }
+    listing = show(attended := walk_attend())
 
     def point_at(name, row, column):
-        place = {"x": 7 * column + 3, "y": 7 * row + 3}
-        made[name].hover(position=place, force=True)
+        svg = listing.locator(".w-made li", has_text=name).last.locator("svg")
+        svg.hover(position={"x": 7 * column + 3, "y": 7 * row + 3}, force=True)
         return text(listing, ".w-tip").split(" = ")
 
-    for row, column in [(0, 0), (2, 3), (4, 6)]:
-        name, number = point_at("weights", row, column)
-        assert name == f"weights[1, {row}, {column}]"
-        assert float(number) == pytest.approx(weights[1, row, column].item(), abs=0.002)
+    name, number = point_at("weights", 2, 3)
+    assert name == "weights[1, 2, 3]"
+    assert float(number) == pytest.approx(attended.result[1, 2, 3].item(), abs=0.002)
     assert point_at("scores", 0, 6)[1] == "−∞"
     assert [point_at("mask", 0, column)[1] for column in (6, 0)] == ["False", "True"]
     listing.locator(".w-head b").hover()

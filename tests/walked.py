@@ -269,23 +269,6 @@ def _require_nothing(x):
     pass
 
 
-class Pair:
-    def __init__(self, scale):
-        self.scale = scale
-
-    def both(self, x):
-        return self.one(x) + self.one(2 * x) + self.other(x)
-
-    def one(self, x):
-        require_positive(x=x)
-        y = self.scale * x  # (see there)
-        return y
-
-    def other(self, x):
-        y = x - 1
-        return y
-
-
 def attend(query, key, mask):
     scores = query @ key.mT  # (H, T, S)
     scores = scores.masked_fill(~mask, MINUS_INF)
@@ -332,7 +315,6 @@ def tensors():
     return query, key, torch.arange(7) < 6
 
 
-PAIR = {"def both": "Both.", "def one": "One.", "y = self": "Two.", "def other": "O."}
 GUARDED = {
     "def": "Two numbers.",
     "require_positive": "A *reason*.",
