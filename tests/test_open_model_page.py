@@ -631,11 +631,11 @@ def test_the_captions_model_comes_on_demand_and_goes_again(opened, tab):
     tab.route("**/made/translator.js", lambda route: route.fulfill(body=script))
     control = opened(node="memory", s="a dog runs")
     press(control, "Load a model with more words, 2.1 MB")
-    source = control.locator(".o-source")
+    source, new = control.locator(".o-source"), control.locator(".o-new")
+    expect(new).to_contain_text("4 layers of 4 heads")
     expect(source).to_have_text("adogrunsEOS")  # the reader's sentence
     control.get_by_label("Examples").select_option(CAPTION)
     expect(source).to_have_text("Amanisridingabike.EOS")
-    expect(control.locator(".o-new")).to_contain_text("4 layers of 4 heads")
     assert control.locator(".o-map a").count() == len(boxes(4))
     control.get_by_role("link", name="decoder layer 3, cross-attention").click()
     expect(control.locator(".o-where")).to_contain_text("Decoder, layer 3")
