@@ -6,32 +6,22 @@ Read the difference before you commit it.
 import inspect
 import math
 import re
-from html.parser import HTMLParser
 
 import pytest
 import torch
 from book_files import ROOT
+from bs4 import BeautifulSoup
 from torch import nn
-from walked import (
-    BAD,
-    PAGES,
-    WALKS,
-    inner,
-    middle,
-    numbers,
-    outer,
-    sign,
-    walk_escaped,
-    walk_pair,
-)
+from walked import BAD, PAGES, WALKS, inner, middle, numbers, outer, sign
 
 from bookkit.listing import as_html, walk
-from bookkit.listing.values import describe, number, short
+from bookkit.listing.values import describe, number
 from transformer_lib import checks
 from transformer_lib.model import MultiHeadAttention, causal_mask
 
 T, S = 5, 7
 MINUS_INF = float("-inf")
+GOLDEN = ROOT / "tests" / "listings"
 
 
 def bare(walked):
@@ -40,30 +30,25 @@ def bare(walked):
     return html.replace(as_html.STYLE, "").replace(as_html.SCRIPT, "")
 
 
-GOLDEN = {
-    **{f"{name}.txt": lambda make=make: repr(make()) for name, make in WALKS.items()},
-    **{f"{name}.html": lambda make=make: bare(make()) for name, make in PAGES.items()},
-}
-
-
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", [*WALKS, *PAGES])
 def test_a_listing_says_what_it_said(name, pytestconfig):
-    text = re.sub("\n+", "\n", GOLDEN[name]()) + "\n"
-    path = ROOT / "tests" / "listings" / name
+    said = repr(WALKS[name]()) if name in WALKS else bare(PAGES[name]())
+    text = re.sub("\n+", "\n", said) + "\n"
+    path = GOLDEN / f"{name}.{'txt' if name in WALKS else 'html'}"
     if pytestconfig.option.update:
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
 
 
 def test_no_golden_listing_is_left_over():
-    assert {path.name for path in (ROOT / "tests" / "listings").iterdir()} == {*GOLDEN}
+    assert {path.stem for path in GOLDEN.iterdir()} == {*WALKS, *PAGES}
 
 
-@pytest.mark.parametrize("name", WALKS)
-def test_a_terminal_gets_88_columns_and_no_line_ends_with_a_space(name):
-    text = repr(WALKS[name]())
-    assert max(map(len, text.splitlines())) <= 88
-    assert not re.search(" $", text, re.MULTILINE)
+def test_a_terminal_gets_88_columns_and_no_line_ends_with_a_space():
+    for path in GOLDEN.glob("*.txt"):
+        text = path.read_text(encoding="utf-8")
+        assert max(map(len, text.splitlines())) <= 88
+        assert not re.search(" $", text, re.MULTILINE)
 
 
 @pytest.fixture
@@ -90,10 +75,9 @@ ALL = {"def": "A.", "y =": "B.", "return y": "C."}
 @pytest.mark.parametrize(
     ("notes", "message"),
     [
-        ({}, f"no note covers line {LINE}: 'def sign(x):'"),
+        ({}, f"notes of sign:\nno note covers line {LINE}: 'def sign(x):'"),
         (ALL | {"if x > 1:": "?"}, "close to it: 'if x > 0:'"),
         (ALL | {"return": "?"}, f"the lines {LINE + 2}, {LINE + 6}, {LINE + 7}: write"),
-        (ALL | {"return": "?"}, "or ('return', 2) for the second"),
         (ALL | {("return", 4): "?"}, "no line matches the note ('return', 4)"),
         (ALL | {"return y  # b": "?"}, f"line {LINE + 7} has two notes"),
         # A note ends with its block, and does not cover the next branch.
@@ -102,9 +86,8 @@ ALL = {"def": "A.", "y =": "B.", "return y": "C."}
     ],
 )
 def test_a_note_in_doubt_is_refused(notes, message):
-    with pytest.raises(ValueError, match=re.escape(message)) as refused:
+    with pytest.raises(ValueError, match=re.escape(message)):
         walk(sign, -3, notes=notes)
-    assert str(refused.value).startswith("notes of sign:\n")
 
 
 def test_a_whole_line_wins_and_twins_are_told_apart_by_their_number():
@@ -138,7 +121,6 @@ def test_every_function_of_the_module_of_checks_is_folded_by_its_name():
     [
         ("x = x.T  # (T, S)", "line 2: the comment says # (T, S), but x has the shape"),
         ("x = x + 1  # (T)", "but x has the shape (5, 7) (with T = 5, S = 7)"),
-        ("y, x = x[0], x[:, 0]  # (n)", "but x has the shape (5,)"),
         ("x = x[0]  # (..., T, 1)", "says # (..., T, 1), but x has the shape (7,)"),
         ("x = x.repeat(1, 2)  # (T, 3 * S)", "# (T, 3 * S), but x has"),
         ("x = x.T  # (S, d_v * 1)", "# (S, d_v * 1), but x has"),
@@ -149,10 +131,8 @@ def test_every_function_of_the_module_of_checks_is_folded_by_its_name():
 def test_a_wrong_comment_is_refused_with_its_line_and_the_real_shape(
     define, line, message
 ):
-    dims = {"T": T, "S": S}
     with pytest.raises(ValueError, match=re.escape(message)):
-        walk(define(line), torch.zeros(T, S), dims=dims)
-    assert dims == {"T": T, "S": S}
+        walk(define(line), torch.zeros(T, S), dims={"T": T, "S": S})
 
 
 def test_dims_name_axes_that_no_comment_names_but_never_guess(define):
@@ -196,21 +176,18 @@ def test_letters_are_shared_by_the_functions_of_a_listing_and_a_call_has_its_own
         (torch.tensor([[5, 0], [-7, 3]]), "int64 [[5, 0], [−7, 3]]"),
         (torch.arange(100), "int64 0 to 99"),
         (torch.zeros(0, 3, dtype=torch.long), "int64 empty"),
-        (torch.ones(3, dtype=torch.bfloat16), "bfloat16 all 1"),
         (torch.ones(3, device="meta"), "float32 meta"),
         (torch.eye(3).to_sparse(), "float32"),
         ([torch.zeros(2, 3)] * 7, "7 × Tensor, each 2 × 3"),
-        ([nn.Linear(2, 3)], "1 × Linear"),
         (nn.ModuleList([nn.Linear(2, 3)] * 4), "ModuleList of 4, 9 parameters"),
         (MultiHeadAttention(6, 2), "MultiHeadAttention, 168 parameters"),
         (nn.Dropout(0.1), "Dropout(p=0.1, inplace=False)"),
         (0.1 + 0.2, "0.3"),
-        (1e-6, "1e-06"),
         ("x" * 50, "'" + "x" * 39 + "…'"),
         (list(range(9)), "[0, 1, 2, 3, 4, 5, …]"),
         ({"a": [1, {"b": 2}], (2,): 3}, "{'a': [1, dict], tuple: 3}"),
-        ((torch.float32, nn.Linear, math, len, None), "(torch.float32, Linear, math, "
-         "builtin_function_or_method, None)"),
+        ((torch.float32, nn.Linear, math, None), "(torch.float32, Linear, math, None)"),
+        ([object(), sign, sign.__call__], "[object, sign, method-wrapper]"),
         (["x" * 39] * 5, "[" + f"'{'x' * 39}', " * 3 + "'" + "x" * 28 + "…"),
     ],
 )  # fmt: skip
@@ -225,27 +202,19 @@ def test_numbers_have_about_three_digits_and_a_true_minus():
     assert " ".join(map(number, values)) == words
 
 
-def test_no_address_ever_shows():
-    assert "0x" not in short([object(), sign, nn.Linear, nn.ReLU(), sign.__call__])
-
-
 @pytest.mark.parametrize(
     ("value", "cells"),
     [
         (torch.tensor([-4.0, -1.0, 0.0, 2.0]), ["n4 n1 zero p2"]),
         (torch.tensor([MINUS_INF, math.nan, 2.0, -2.0]), ["hidden nan p4 n4"]),
         (torch.tensor([0.0, 0.2, 0.6]), ["s0 s1 s3"]),  # shares, whatever the largest
-        (torch.tensor([-4.0, 1.0]).to(torch.float8_e4m3fn), ["n4 p1"]),
         (torch.tensor([[True, False]]), ["true false"]),
         (torch.arange(-8.0, 0).view(2, 2, 2), ["n4 n3", "n2 n1"]),  # the last table
         (torch.zeros(12, 24), ["s0 " * 23 + "s0"] * 12),
         (torch.zeros(13, 2), None),
         (torch.zeros(2, 25), None),
-        (torch.zeros(0, 3), None),
         (torch.tensor(1.0), None),
         (torch.zeros(3, dtype=torch.long), None),
-        (torch.ones(3, device="meta"), None),
-        ("words", None),
     ],
 )
 def test_a_small_tensor_has_a_picture(value, cells):
@@ -256,16 +225,6 @@ def test_a_small_tensor_has_a_picture(value, cells):
 # -- The page --------------------------------------------------------------------------
 
 
-class Tags(HTMLParser):
-    def __init__(self, html):
-        super().__init__()
-        self.tags = []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_no_id_and_asks_for_nothing_from_anywhere(name):
     html = PAGES[name]()._repr_html_().replace("https://example.org", "")
@@ -273,26 +232,15 @@ def test_a_page_has_no_id_and_asks_for_nothing_from_anywhere(name):
 
 
 def test_whatever_the_data_say_it_is_escaped():
-    html = walk_escaped()._repr_html_()
-    tags = Tags(html).tags
-    assert [tag for tag, _ in tags if tag in ("script", "u")] == ["script"]  # its own
-    links = [attrs["href"] for _, attrs in tags if "href" in attrs]
-    assert links == ["https://example.org/?a=1&b=2"]
+    html = PAGES["escaped"]()._repr_html_()
+    page = BeautifulSoup(html, "html.parser")
+    assert [tag.name for tag in page(["script", "u"])] == ["script"]  # its own
+    assert [tag["href"] for tag in page(href=True)] == ["https://example.org/?a=1&b=2"]
     assert BAD not in html
 
 
-def test_one_row_is_in_the_tab_order_and_the_others_can_be_reached_from_it():
-    tags = Tags(walk_pair()._repr_html_()).tags
-    rows = [attrs for tag, attrs in tags if tag == "li" and "tabindex" in attrs]
-    assert [attrs["tabindex"] for attrs in rows] == ["0"] + ["-1"] * 8
-
-
-def test_without_its_script_a_listing_with_calls_is_as_it_was():
+def test_a_terminal_shows_the_same_with_calls_to_step_into_and_without():
     plain, deep = (walk(middle, 1, depth=depth) for depth in (0, 3))
-    html = re.sub(r"<template.*</template>|<nav.*?</nav>", "", bare(deep), flags=re.S)
-    html = re.sub(r'<div class="w-bar w-calls">.*?</div>\n', "", html, flags=re.S)
-    html = re.sub(r"; <kbd>i</kbd>.*?</kbd> out of it", "", html)
-    assert html == bare(plain)
     assert repr(plain) == repr(deep)
 
 
@@ -300,4 +248,6 @@ def test_files_go_by_their_place_in_the_package_and_a_notebook_has_none(define):
     assert walk(causal_mask, 3).place.startswith("transformer_lib/model/masks.py, ")
     cell = define("x = 3", file="ipykernel_123/456.py")
     assert walk(cell, 3).place == "this notebook, lines 1 to 3"
-    assert walk(inner, 3).name == "walked.inner"
+    several = walk(middle, 1, also=[inner])
+    assert several.name == "walked.middle"
+    assert re.fullmatch(r"walked\.py, lines \d+ to \d+, \d+ to \d+", several.place)

@@ -1,7 +1,6 @@
 """The open model: a graph, a recording in PyTorch, and the same in JavaScript."""
 
 import base64
-import re
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 
@@ -67,9 +66,8 @@ def test_the_graph_describes_every_recorded_tensor(changes):
 
 def test_a_line_of_code_must_be_the_only_one_that_begins_so():
     where = "transformer_lib.model.residual:Residual.forward"
-    for beginning, count in (("yield", 0), ("return", 2)):
-        with pytest.raises(ValueError, match=f"^{count} lines of .* begin with"):
-            line_of(where, beginning)
+    with pytest.raises(ValueError, match=r"^2 lines of .* begin with"):
+        line_of(where, "return")
 
 
 # -- The rules, in JavaScript --------------------------------------------------------
@@ -222,15 +220,12 @@ def assert_same_in_the_library(page, translator, text, *changes):
 TEXT = "the cat reads a red book"
 WHAT_IFS = [
     [],
-    [{"kind": "token", "step": 2, "id": 57}],
     [{"kind": "token", "step": 0, "id": 300}, {"kind": "token", "step": 4, "id": 301}],
     [{"kind": "token", "step": 3, "id": 2}],
     [{"kind": "look", "layer": 1, "step": 2, "source": 0}],
     [{"kind": "head", "node": "encoder.0.self_attention", "head": 1}],
-    [{"kind": "head", "node": "decoder.1.self_attention", "head": 0}],
     [{"kind": "head", "node": "decoder.0.cross_attention", "head": 2}],
     [{"kind": "positions", "side": "src"}],
-    [{"kind": "positions", "side": "tgt"}],
     [{"kind": "mask"}],
     [
         {"kind": "mask"},
@@ -264,37 +259,6 @@ def test_a_change_that_fits_nowhere_changes_nothing(grammar):
         _, words_again, again = written(page, translator, TEXT, [change])
         assert words_again == words, change
         assert all(torch.equal(again[name], values[name]) for name in values), change
-
-
-def test_a_change_computes_nothing_that_it_does_not_affect(grammar):
-    page, _ = grammar
-    computed = """([src, change]) => {
-      const base = run(src).pass, seen = new Set(), { compute } = Pass.prototype;
-      Pass.prototype.compute = function (node, t) {
-        if (!this.rows[node.name][t]) seen.add(`${node.name} ${t}`);
-        return compute.call(this, node, t);
-      };
-      run(src, change ? [change] : [], base);
-      Pass.prototype.compute = compute;
-      return [...seen];
-    }"""
-
-    def rows(change=None):
-        seen = page.evaluate(computed, [[266, 425, 816, 274, 514, 653, 2], change])
-        maps = r"decoder\.\d\.self_attention\.(scores|masked|weights) "
-        return {row for row in seen if not re.match(maps, row)}
-
-    assert rows() == set()
-    last = rows({"kind": "head", "node": "decoder.1.cross_attention", "head": 2})
-    assert not any(row.startswith("encoder") for row in last)
-    assert "decoder.1.cross_attention.attended 0" in last
-    assert "decoder.1.cross_attention.weights 0" not in last
-    forced = rows({"kind": "token", "step": 2, "id": 57})
-    assert not any(row.startswith(("src", "encoder", "memory")) for row in forced)
-    assert min(int(row[-1]) for row in forced if row.startswith("logits")) == 3
-    look = rows({"kind": "look", "layer": 1, "step": 2, "source": 0})
-    assert "decoder.1.cross_attention.weights 2" in look
-    assert "decoder.1.cross_attention.weights 1" not in look
 
 
 @pytest.mark.parametrize("changes", CONFIGS, ids="-".join)

@@ -23,22 +23,14 @@ def attends(layers):
     return [layer.attend for layer in layers]
 
 
-def test_attributes_are_replaced_inside_the_block_and_put_back_after_it(layers):
-    with patched((layer, "attend", len) for layer in layers[:2]):
-        assert attends(layers) == [len, len, abs]
-    assert attends(layers) == [abs] * 3
-
-
-def test_a_method_that_was_set_on_the_object_is_taken_off_again(layers):
-    with patched([(layers[0], "forward", len)]):
+def test_what_is_replaced_inside_the_block_is_put_back_after_it_also_a_method(layers):
+    changes = [(layer, "attend", len) for layer in layers[:2]]
+    changes += [(layers[0], "attend", min), (layers[0], "forward", len)]
+    with patched(iter(changes)):
+        assert attends(layers) == [min, len, abs]
         assert layers[0].forward is len
+    assert attends(layers) == [abs] * 3
     assert "forward" not in vars(layers[0])
-
-
-def test_the_first_value_comes_back_if_an_attribute_is_replaced_twice(layers):
-    with patched([(layers[0], "attend", len), (layers[0], "attend", min)]):
-        assert layers[0].attend is min
-    assert layers[0].attend is abs
 
 
 def test_an_error_puts_everything_back_in_the_block_and_before_it(layers):

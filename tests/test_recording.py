@@ -1,5 +1,6 @@
 import pytest
 import torch
+from refusals import assert_refused, over
 from torch import nn
 from torch.testing import assert_close
 
@@ -16,17 +17,16 @@ B, H, T, S, PAD = 2, 3, 5, 7, 0
 
 @pytest.fixture
 def model():
-    return Transformer(
-        TransformerConfig(
-            src_vocab_size=11,
-            tgt_vocab_size=13,
-            d_model=12,
-            num_heads=H,
-            d_ff=17,
-            num_layers=2,
-            attention_dropout=0.5,
-        )
-    ).eval()
+    config = TransformerConfig(
+        src_vocab_size=11,
+        tgt_vocab_size=13,
+        d_model=12,
+        num_heads=H,
+        d_ff=17,
+        num_layers=2,
+        attention_dropout=0.5,
+    )
+    return Transformer(config).eval()
 
 
 @pytest.fixture
@@ -36,27 +36,26 @@ def tokens():
     return src, tgt
 
 
-def test_every_layer_and_head_is_recorded_on_the_real_pass(model, tokens):
+def test_every_layer_and_head_is_recorded_on_the_real_pass_with_its_masks(
+    model, tokens
+):
     expected = model(*tokens)
     with record_attention(model) as maps:
         logits = model(*tokens)
     assert_close(logits, expected)
+    logits.sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
     for name, (t, s) in {
         "encoder.layers.1.self_attention": (S, S),
         "decoder.layers.0.self_attention": (T, T),
         "decoder.layers.1.cross_attention": (T, S),
     }.items():
         assert maps[name].shape == (B, H, t, s)
+        assert not maps[name].requires_grad
         assert_close(maps[name].sum(-1), torch.ones(B, H, t))
+        hidden = maps[name].triu(1) if t == s == T else maps[name][1, ..., 4:]
+        assert (hidden == 0).all()
     assert len(maps) == 6
-
-
-def test_the_masks_are_those_of_the_pass(model, tokens):
-    with record_attention(model) as maps:
-        model(*tokens)
-    assert (maps["encoder.layers.1.self_attention"][1, ..., 4:] == 0).all()
-    assert (maps["decoder.layers.1.cross_attention"][1, ..., 4:] == 0).all()
-    assert (maps["decoder.layers.1.self_attention"].triu(1) == 0).all()
 
 
 def test_training_with_dropout_gives_the_same_numbers_while_recorded(model, tokens):
@@ -68,55 +67,24 @@ def test_training_with_dropout_gives_the_same_numbers_while_recorded(model, toke
         assert_close(model(*tokens), expected)
 
 
-def test_gradients_flow_through_and_the_maps_are_detached(model, tokens):
-    with record_attention(model) as maps:
-        model(*tokens).sum().backward()
-    assert all(p.grad is not None for p in model.parameters())
-    assert not any(weights.requires_grad for weights in maps.values())
-
-
-def test_everything_is_as_it_was_afterwards_also_after_an_error(model):
+def test_a_second_recording_is_refused_and_after_an_error_all_is_as_it_was(
+    model, tokens
+):
+    expected = "not be recorded already, got recording at self_attention"
+    with record_attention(model), pytest.raises(ValueError, match=expected):
+        record(model.decoder.layers[1])
     with pytest.raises(RuntimeError, match="on purpose"), record_attention(model):
         raise RuntimeError("on purpose")
     layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
     assert all(layer.attend is fused_attention for layer in layers)
 
 
-def test_a_second_recording_is_refused_and_the_first_goes_on(model, tokens):
-    layer = model.decoder.layers[1]
-    expected = "not be recorded already, got recording at self_attention"
-    with record_attention(model) as maps:
-        with pytest.raises(ValueError, match=expected), record_attention(layer):
-            pass
-        model(*tokens)
-    assert len(maps) == 6
-    assert layer.self_attention.attend is fused_attention
-
-
-def test_a_single_attention_layer_can_be_recorded():
+def test_a_single_attention_layer_can_be_recorded_and_the_latest_pass_counts():
     layer = MultiHeadAttention(12, H)
-    x = torch.randn(B, T, 12)
     with record_attention(layer) as maps:
-        layer(x, x, x)
+        for n in (3, T):
+            layer(*[torch.randn(B, n, 12)] * 3)
     assert maps[""].shape == (B, H, T, T)
-
-
-def test_the_latest_pass_counts(model, tokens):
-    with record_attention(model) as maps:
-        model(*tokens)
-        model(tokens[0][:, :3], tokens[1])
-    assert maps["decoder.layers.0.cross_attention"].shape == (B, H, T, 3)
-
-
-@pytest.mark.parametrize(
-    ("model", "kind"), [("model", "str"), (None, "NoneType"), ([], "list")]
-)
-def test_anything_but_a_module_is_refused_by_its_type(model, kind):
-    with (
-        pytest.raises(TypeError, match=f"model must be a Module, got a {kind}$"),
-        record_attention(model),
-    ):
-        pass
 
 
 def test_a_layer_that_does_not_call_attend_has_no_map(model, tokens):
@@ -131,9 +99,20 @@ def test_a_layer_that_does_not_call_attend_has_no_map(model, tokens):
     assert "encoder.layers.1.self_attention" not in maps
 
 
-def test_a_model_without_attention_is_refused():
-    with (
-        pytest.raises(ValueError, match="must hold a MultiHeadAttention, got Linear"),
-        record_attention(nn.Linear(3, 5)),
-    ):
+def record(model):
+    with record_attention(model):
         pass
+
+
+@over(
+    [
+        (TypeError, "model must be a Module, got a NoneType", lambda: record(None)),
+        (
+            ValueError,
+            "must hold a MultiHeadAttention, got Linear",
+            lambda: record(nn.Linear(3, 5)),
+        ),
+    ]
+)
+def test_what_holds_no_attention_is_refused_by_its_type(error, text, call):
+    assert_refused(error, text, call)

@@ -269,23 +269,6 @@ def _require_nothing(x):
     pass
 
 
-class Pair:
-    def __init__(self, scale):
-        self.scale = scale
-
-    def both(self, x):
-        return self.one(x) + self.one(2 * x) + self.other(x)
-
-    def one(self, x):
-        require_positive(x=x)
-        y = self.scale * x  # (see there)
-        return y
-
-    def other(self, x):
-        y = x - 1
-        return y
-
-
 def attend(query, key, mask):
     scores = query @ key.mT  # (H, T, S)
     scores = scores.masked_fill(~mask, MINUS_INF)
@@ -332,7 +315,6 @@ def tensors():
     return query, key, torch.arange(7) < 6
 
 
-PAIR = {"def both": "Both.", "def one": "One.", "y = self": "Two.", "def other": "O."}
 GUARDED = {
     "def": "Two numbers.",
     "require_positive": "A *reason*.",
@@ -347,11 +329,6 @@ ESCAPED = {
 }
 
 
-def walk_pair():
-    pair = Pair(3)
-    return walk(pair.both, 2, also=[pair.other, pair.one], notes=PAIR)
-
-
 def walk_attend():
     return walk(attend, *tensors(), dims={"H": 2, "T": T, "S": S, "d_k": 4})
 
@@ -361,7 +338,6 @@ def walk_escaped():
 
 
 WALKS = {
-    "sign": lambda: walk(sign, -3, notes={"def": "A.", "y": "No.", "return y": "B."}),
     "loops": lambda: walk(loops, [3, 5, 7], 2),
     "errors": lambda: walk(errors, ["three", "4", "x"], [], raises=ValueError),
     "statements": lambda: walk(statements, 4, 1, z=2),
@@ -372,16 +348,7 @@ WALKS = {
     "changes": lambda: walk(changes, torch.ones(3), [2, 1], {}),
     "clocks": lambda: walk(clocks, "/var/tmp/tmpab_cd123"),
     "shapes": lambda: walk(shapes, torch.ones(T, S), dims={"S": S}),
-    "guarded": lambda: walk(guarded, 3, notes=GUARDED),
-    "guarded_refused": lambda: walk(guarded, 3, 4, raises=ValueError),
-    "guarded_early": lambda: walk(guarded, 7, notes={"def": "A"}, raises=ValueError),
+    "guarded": lambda: walk(guarded, 3, 4, notes=GUARDED, raises=ValueError),
     "does_more": lambda: walk(does_more, 3),
-    "pair": walk_pair,
-    "attend": walk_attend,
 }
-PAGES = {
-    "guarded": WALKS["guarded"],
-    "attend": walk_attend,
-    "escaped": walk_escaped,
-    "middle": lambda: walk(middle, 1, also=[inner], depth=1),
-}
+PAGES = {"attend": walk_attend, "escaped": walk_escaped}
