@@ -57,18 +57,18 @@ def test_without_outputs_a_notebook_stays_as_it_is():
 
 
 @pytest.mark.book
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_download_is_the_notebook_of_the_project_with_its_outputs(path):
-    download = HTML / "_sources/book" / path.name
-    notebook, project = read_notebook(download), read_notebook(path)
-    outputs = [o for cell in code_cells(notebook) for o in cell["outputs"]]
-    assert outputs
-    kinds = {kind for output in outputs for kind in output.get("data", {})}
-    assert kinds <= {"text/plain", "text/html", "text/markdown"}
-    drawn = [cell for cell in code_cells(project) if "mystnb" in cell["metadata"]]
-    html = "".join(str(o["data"].get("text/html")) for o in outputs if "data" in o)
-    assert html.count('src="data:image/svg+xml') >= len(drawn)
-    assert download.stat().st_size < MOST
-    for cell in code_cells(notebook):
-        cell["outputs"] = []
-    assert notebook == project
+def test_a_download_is_the_notebook_of_the_project_with_its_outputs():
+    for path in NOTEBOOKS:
+        download = HTML / "_sources/book" / path.name
+        notebook, project = read_notebook(download), read_notebook(path)
+        outputs = [o for cell in code_cells(notebook) for o in cell["outputs"]]
+        kinds = {kind for output in outputs for kind in output.get("data", {})}
+        assert kinds <= {"text/plain", "text/html", "text/markdown"}, path.stem
+        drawn = [cell for cell in code_cells(project) if "mystnb" in cell["metadata"]]
+        html = "".join(str(o["data"].get("text/html")) for o in outputs if "data" in o)
+        assert html.count('src="data:image/svg+xml') >= len(drawn), path.stem
+        assert outputs
+        assert download.stat().st_size < MOST, path.stem
+        for cell in code_cells(notebook):
+            cell["outputs"] = []
+        assert notebook == project, path.stem
