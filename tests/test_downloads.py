@@ -12,7 +12,7 @@ from website.lab import downloads
 MOST = 1_250_000  # bytes: chapter 16 contains the model of its control
 
 
-def one_cell(outputs, alt="Two boxes <b>."):
+def one_cell(outputs, alt='Two "boxes" <b>.'):
     """A notebook, as JSON, and its code cell after a run."""
     look = {"mystnb": {"image": {"alt": alt}}}
     cell = {"cell_type": "code", "id": "x", "metadata": look, "source": ["x"]}
@@ -33,7 +33,7 @@ def test_a_figure_becomes_an_image_that_needs_no_trust_and_keeps_its_words():
     (output,) = added([{"output_type": "display_data", "data": data}])["outputs"]
     assert list(output["data"]) == ["text/plain", "text/html"]
     image = lxml.html.fromstring(output["data"]["text/html"])
-    assert image.get("alt") == "Two boxes <b>."
+    assert image.get("alt") == 'Two "boxes" <b>.'
     kind, _, drawn = image.get("src").partition(",")
     assert kind == "data:image/svg+xml;base64"
     assert base64.b64decode(drawn).decode() == "<svg>é</svg>"
