@@ -80,8 +80,8 @@ def test_names_inside_are_those_of_the_figure_and_lead_somewhere(page):
         assert {one or other for one, other in found} == set(ids)
 
 
-def test_words_are_words_in_ink_and_in_the_font_of_the_page(page):
-    ax = plot_lines([0, 1], {"a": [0, 1]})
+def test_words_are_in_the_font_of_the_page_and_lines_in_colours_of_either_theme(page):
+    ax = plot_lines([0, 1], {name: [i, 1] for i, name in enumerate("abcd")})
     ax.set_xlabel("epochs")
     ax.text(0, 0, "w_q", family="monospace")
     svg = page()
@@ -89,11 +89,6 @@ def test_words_are_words_in_ink_and_in_the_font_of_the_page(page):
     assert "class" not in words(svg)["epochs"].attrs
     assert words(svg)["w_q"]["class"] == ["code"]
     assert "DejaVu" not in str(svg)
-
-
-def test_lines_have_a_colour_of_either_theme(page):
-    plot_lines([0, 1], {name: [i, 1] for i, name in enumerate("abcd")})
-    svg = page()
     used = re.findall(r"stroke:var\((--book-[\w-]+)\)", paints(svg))
     assert {variables()[name] for name in used} >= set(SERIES)
     assert not HEX.search(paints(svg))

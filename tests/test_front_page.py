@@ -8,6 +8,7 @@ import pytest
 import yaml
 from axe import findings
 from book_files import BOOK, HTML, ROOT, read_notebook, source
+from docutils import nodes
 from playwright.sync_api import expect
 from test_pages import (
     NARROW,
@@ -93,56 +94,46 @@ def test_a_path_through_the_book_takes_as_long_as_its_chapters():
         assert float(said[2].replace("½", ".5")) == hours_of(names), name
 
 
-def test_a_link_of_a_path_has_the_number_of_its_chapter():
-    for link in soup(built(FRONT)).select(".paths a[href^='0'], .paths a[href^='1']"):
-        assert link["href"].startswith(f"{CHAPTERS[int(link.text) - 1]}.html")
-
-
 def test_the_page_for_teachers_names_the_same_paths():
-    intro = " ".join((BOOK / "intro.md").read_text("utf-8").split())
-    text = " ".join((BOOK / "teaching.md").read_text("utf-8").split())
+    intro, text = (
+        " ".join((BOOK / f"{name}.md").read_text("utf-8").split())
+        for name in ("intro", "teaching")
+    )
     said = re.search(
         r"The core, chapters ([^a-z]+and \d+), takes (\S+) hours.*?"
         r"chapters (\d+ to \d+), take (\S+) hours.*?everything takes (\S+) hours",
         text,
-    )
+    ).groups()
     core, parts, _ = re.findall(r"\*\* Chapters (.*?)\. They", intro)
-    assert chapters_in(said[1]) == chapters_in(core)
-    assert chapters_in(said[3]) == chapters_in(parts)
+    for one, other in ((said[0], core), (said[2], parts)):
+        assert chapters_in(one) == chapters_in(other)
     hours = re.findall(r"They take (\S+) hours", intro)
-    assert [said[2], said[4], said[5]] == hours
+    assert [said[1], said[3], said[4]] == hours
 
 
 def test_what_is_said_of_the_translator_stands_on_its_card():
-    text = " ".join((BOOK / "intro.md").read_text("utf-8").split())
-    card = " ".join(
-        (ROOT / "models/multi30k-en-de/README.md").read_text("utf-8").split()
-    )
+    intro, card = BOOK / "intro.md", ROOT / "models/multi30k-en-de/README.md"
+    text, card = (" ".join(path.read_text("utf-8").split()) for path in (intro, card))
     parameters = int(re.search(r"([\d,]+) parameters", card)[1].replace(",", ""))
     assert f"has {parameters / 1e6:.1f} million parameters" in text
-    for said, on_card in [
-        (r"from ([\d,]+) captions", r"the ([\d,]+) training pairs"),
-        (
-            r"in (\d+) minutes on one H100",
-            r"(\d+) minutes beside the five others on one",
-        ),
-        (
-            r"trained (five) more models at the same",
-            r"minutes beside the (five) others",
-        ),
-        (r"it reaches ([\d.]+) \{term\}`BLEU`", r"test 2016 \| [\d.]+ \| ([\d.]+) \|"),
-    ]:
+    for said, on_card in {
+        r"from ([\d,]+) captions": r"the ([\d,]+) training pairs",
+        r"in (\d+) minutes on one H100": r"(\d+) minutes beside the five others on one",
+        r"trained (five) more models": r"minutes beside the (five) others",
+        r"it reaches ([\d.]+) \{term\}`BLEU`": r"test 2016 \| [\d.]+ \| ([\d.]+) \|",
+    }.items():
         assert re.search(said, text)[1] == re.search(on_card, card)[1], said
 
 
-def test_each_box_in_the_drawing_leads_to_the_chapter_of_its_number():
+def test_a_box_of_the_drawing_and_a_link_of_a_path_lead_to_the_chapter_of_the_number():
     boxes = soup(built(FRONT)).select("svg.map a")
-    for box in boxes:
-        assert box["href"] == f"{CHAPTERS[int(box.select_one('.n').text) - 1]}.html"
-    assert {CHAPTERS.index(box["href"][:-5]) + 1 for box in boxes} == {
-        *range(1, 10),
-        12,
-    }
+    links = soup(FRONT).select(".paths a[href^='0'], .paths a[href^='1']")
+    numbers = [int(box.select_one(".n").text) for box in boxes]
+    for link, number in zip(
+        [*boxes, *links], numbers + [int(link.text) for link in links], strict=True
+    ):
+        assert link["href"].partition(".")[0] == CHAPTERS[number - 1]
+    assert set(numbers) == {*range(1, 10), 12}
 
 
 # -- What a reader sees of it ----------------------------------------------------------
@@ -374,24 +365,17 @@ class App:
     config = Config()
 
 
-@pytest.mark.parametrize("base", ["", "https://example.org/book/"])
-def test_a_preview_has_a_picture_if_the_book_has_an_address(monkeypatch, base):
-    from docutils import nodes
-
-    monkeypatch.setattr(Config, "html_baseurl", base)
+def test_a_preview_has_a_picture_if_the_book_has_an_address(monkeypatch):
     tree = nodes.section("", nodes.paragraph("", 'One word "asks" five <others> here.'))
-    context = {"title": "1. A &amp; <em>B</em>"}
-    sharing.add_tags(App(), "book/one", "page.html", context, tree)
-    tags = context["metatags"]
-    assert 'property="og:title" content="1. A &amp; B"' in tags
-    assert "&quot;asks&quot; five &lt;others&gt;" in tags
-    assert (
-        'content="https://example.org/book/_static/readme-page.png"' in tags
-    ) == bool(base)
-    assert ('content="https://example.org/book/book/one.html"' in tags) == bool(base)
-
-
-def test_the_picture_of_a_preview_exists():
+    for base in ("", "https://example.org/book/"):
+        monkeypatch.setattr(Config, "html_baseurl", base)
+        context = {"title": "1. A &amp; <em>B</em>"}
+        sharing.add_tags(App(), "book/one", "page.html", context, tree)
+        tags = context["metatags"]
+        assert 'property="og:title" content="1. A &amp; B"' in tags
+        assert "&quot;asks&quot; five &lt;others&gt;" in tags
+        for path in (sharing.PICTURE, "book/one.html"):
+            assert (f'content="https://example.org/book/{path}"' in tags) == bool(base)
     assert (HTML / sharing.PICTURE).is_file()
 
 

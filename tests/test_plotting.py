@@ -168,46 +168,21 @@ def test_a_warning_stops_a_chapter_unless_the_kernel_itself_warns():
 
 
 FLAT, FIVE = torch.zeros(T, S), {str(i): [0] for i in range(5)}
-REFUSED = [
-    (
-        ValueError,
-        "rows must have a label each, got 2 and 3",
-        lambda: plot_attention(FLAT, QUERIES[:2], KEYS),
+LOST, NOWHERE = {**TREE, ("a", "x", "y"): 0.1}, {"one": ["a"], "six": [], "four": []}
+REFUSED = {
+    "rows must have a label each, got 2 and 3": lambda: plot_heads([FLAT], "ab", KEYS),
+    "columns must have a label each, got 3 and 5": lambda: plot_mask(
+        FLAT, "abc", "vwx"
     ),
-    (
-        ValueError,
-        "columns must have a label each, got 3 and 5",
-        lambda: plot_mask(FLAT, QUERIES, QUERIES),
-    ),
-    (ValueError, "at most 4 lines, got 5", lambda: plot_lines([0], FIVE)),
-    (
-        ValueError,
-        'must each have a "+", low has none',
-        lambda: plot_layer({"low": ["one"]}),
-    ),
-    (
-        ValueError,
-        "inlets must lead to a step, got four, six",
-        lambda: plot_layer(BLOCKS, {"one": ["a"], "six": ["b"], "four": ["c"]}),
-    ),
-    (
-        ValueError,
-        "kept must be nodes, got ('a', 'x')",
-        lambda: plot_tree(TREE, {("a", "x")}),
-    ),
-    (
-        ValueError,
-        "root 'a', got ('a', 'x', 'y')",
-        lambda: plot_tree({**TREE, ("a", "x", "y"): 0.1}, set()),
-    ),
-    (
-        ValueError,
-        "'self-attention' needs a width of",
-        lambda: Drawing(10, 6).box(3, 2, "self-attention", width=1),
-    ),
-]
+    "at most 4 lines, got 5": lambda: plot_lines([0], FIVE),
+    'must each have a "+", low has none': lambda: plot_layer({"low": ["one"]}),
+    "must lead to a step, got four, six": lambda: plot_layer(BLOCKS, NOWHERE),
+    "kept must be nodes, got ('a', 'x')": lambda: plot_tree(TREE, {("a", "x")}),
+    "root 'a', got ('a', 'x', 'y')": lambda: plot_tree(LOST, set()),
+    "'wide' needs a width of": lambda: Drawing(9, 6).box(3, 2, "wide", width=0.1),
+}
 
 
-@over(REFUSED)
+@over([(ValueError, *row) for row in REFUSED.items()])
 def test_what_cannot_be_drawn_is_refused(error, text, call):
     assert_refused(error, text, call)
