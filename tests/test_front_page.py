@@ -212,34 +212,24 @@ def test_a_fresh_front_page_is_at_its_top_and_the_first_tab_key_leads_there(tab)
     assert tab.evaluate("document.activeElement.textContent") == "Skip to main content"
 
 
-# -- Facts of a chapter ---------------------------------------------------------------
+# -- Where a page is, and what was read ------------------------------------------------
 
 
-def test_a_chapter_tells_its_facts_together_and_leaves_out_how_to_run_it():
-    for name in CHAPTERS:
+def test_each_chapter_says_where_it_is_and_its_facts_but_not_how_to_run_it():
+    for number, name in enumerate(CHAPTERS, 1):
         page = soup(built(HTML / "book" / f"{name}.html"))
+        part = next(part for part in PARTS if name in PARTS[part]).split()[0]
+        said = f"Part {part} · chapter {number} of {len(CHAPTERS)}"
+        assert [line.text for line in page.select("article .place")] == [said]
         (box,) = page.select(".facts")
         words = [line.strong.text for line in box.select("p")]
         assert words[:3] == ["Paper", "Library", "Time"], name
         assert words[3:] in ([], ["Try"]), name
-        assert not [
-            part for part in page.select("article p > strong") if part.text == "Run"
-        ]
-
-
-# -- Where a page is, and what was read ------------------------------------------------
-
-
-def test_each_page_says_where_in_the_book_it_is():
-    for number, name in enumerate(CHAPTERS, 1):
-        part = next(part for part in PARTS if name in PARTS[part]).split()[0]
-        place = soup(built(HTML / "book" / f"{name}.html")).select("article .place")
-        said = f"Part {part} · chapter {number} of {len(CHAPTERS)}"
-        assert [line.text for line in place] == [said]
-    for name, place in [("glossary", "Reference"), ("api_data", "Reference")]:
-        (line,) = soup(built(HTML / "book" / f"{name}.html")).select("article .place")
-        assert line.text == place
-        assert not line.has_attr("data-chapter")
+        bold = page.select("article p > strong")
+        assert "Run" not in [part.text for part in bold], name
+    (line,) = soup(built(HTML / "book/api_data.html")).select("article .place")
+    assert line.text == "Reference"
+    assert not line.has_attr("data-chapter")
 
 
 def test_the_contents_show_the_open_page_wherever_they_were_left(tab, server):

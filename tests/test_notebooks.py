@@ -4,12 +4,11 @@ import re
 
 import pytest
 from book_files import (
-    NOTEBOOKS,
     code_cells,
     headings_over,
     is_fold,
     is_hidden,
-    read_notebook,
+    notebook_faults,
     source,
 )
 
@@ -22,13 +21,6 @@ READABLE = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4})*")  # Jupyter makes them up
 
 
-def faults_of(find):
-    """Look at each notebook; list what is wrong with it by its name."""
-    assert NOTEBOOKS
-    found = {path.stem: list(find(read_notebook(path))) for path in NOTEBOOKS}
-    return {name: faults for name, faults in found.items() if faults}
-
-
 def test_a_notebook_is_committed_without_outputs_for_the_kernel_that_all_have():
     def kept(notebook):
         if notebook["metadata"]["kernelspec"]["name"] != "python3":
@@ -37,7 +29,7 @@ def test_a_notebook_is_committed_without_outputs_for_the_kernel_that_all_have():
             if cell["outputs"] or cell["execution_count"] is not None:
                 yield cell["id"]
 
-    assert faults_of(kept) == {}
+    assert notebook_faults(kept) == {}
 
 
 def test_every_cell_has_an_id_of_its_own_that_a_person_can_read():
@@ -49,7 +41,7 @@ def test_every_cell_has_an_id_of_its_own_that_a_person_can_read():
             if not is_readable or ids.count(name) > 1:
                 yield name
 
-    assert faults_of(strange) == {}
+    assert notebook_faults(strange) == {}
 
 
 def test_a_figure_has_a_name_and_a_text_for_those_who_cannot_see_it():
@@ -64,7 +56,7 @@ def test_a_figure_has_a_name_and_a_text_for_those_who_cannot_see_it():
             ):
                 yield cell["id"]
 
-    assert faults_of(unnamed) == {}
+    assert notebook_faults(unnamed) == {}
 
 
 def test_a_cell_that_the_reader_sees_is_short():
@@ -76,7 +68,7 @@ def test_a_cell_that_the_reader_sees_is_short():
             if sum(map(bool, source(cell).split("\n"))) > most:
                 yield cell["id"]
 
-    assert faults_of(long) == {}
+    assert notebook_faults(long) == {}
 
 
 def test_prose_comes_between_the_code():
@@ -87,7 +79,7 @@ def test_prose_comes_between_the_code():
             if len(row) > MOST_IN_A_ROW:
                 yield row
 
-    assert faults_of(unexplained) == {}
+    assert notebook_faults(unexplained) == {}
 
 
 # -- Folds and exercises ---------------------------------------------------------------
@@ -138,7 +130,7 @@ def ends_in_a_fold(notebook):
 
 @pytest.mark.parametrize("find", [misused, unanswered, out_of_place, ends_in_a_fold])
 def test_folds_and_exercises_are_as_the_pages_expect_them(find):
-    assert faults_of(find) == {}
+    assert notebook_faults(find) == {}
 
 
 EXERCISE = "# A\n## Exercises\n### 1 Predict\n"

@@ -415,18 +415,6 @@ def test_the_contents_mark_the_section_that_a_reader_jumped_to(chapter):
         assert chapter.locator("#pst-page-toc-nav a.active").count() == 1
 
 
-def test_a_link_in_a_table_has_the_colour_of_any_other(chapter):
-    colours = chapter.evaluate(
-        """() => ["<p>X</p>", "<table class=table><tr><td>X</table>"].map(around => {
-          const html = around.replace("X", "<a href=x>x</a>");
-          const section = document.querySelector("article section");
-          section.insertAdjacentHTML("beforeend", html);
-          return getComputedStyle(section.lastElementChild.querySelector("a")).color;
-        })"""
-    )
-    assert colours[0] == colours[1]
-
-
 def test_a_printed_chapter_begins_with_its_number(chapter):
     title = chapter.locator("article h1")
     assert re.match(r"\d+\. ", title.inner_text())

@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 
 import lxml.html
 import pytest
@@ -9,10 +10,10 @@ from book_files import (
     BOOK,
     CHAPTERS,
     HTML,
-    NOTEBOOKS,
     headings_over,
     is_fold,
     is_hidden,
+    notebook_faults,
     read_notebook,
     source,
 )
@@ -28,29 +29,23 @@ RAW = {
 }
 
 
-def faults_of(find):
-    """Look at each notebook; list what is wrong with it by its name."""
-    found = {path.stem: list(find(read_notebook(path)["cells"])) for path in NOTEBOOKS}
-    return {name: faults for name, faults in found.items() if faults}
-
-
-def markdown(cells):
-    return [cell for cell in cells if cell["cell_type"] == "markdown"]
+def markdown(notebook):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
 
 
 def test_a_notebook_has_no_markup_that_only_the_pages_understand():
-    def raw_markup(cells):
-        for cell in markdown(cells):
+    def raw_markup(notebook):
+        for cell in markdown(notebook):
             for name, pattern in RAW.items():
                 if pattern.search(source(cell)):
                     yield cell["id"], name
 
-    assert faults_of(raw_markup) == {}
+    assert notebook_faults(raw_markup) == {}
 
 
 def test_what_a_page_hides_is_hidden_in_jupyterlab():
-    def other(cells):
-        for cell, over in headings_over(cells):
+    def other(notebook):
+        for cell, over in headings_over(notebook["cells"]):
             if cell is None:
                 continue
             # Who goes deeper wants the code; JupyterLab cannot fold a whole section.
@@ -61,23 +56,24 @@ def test_what_a_page_hides_is_hidden_in_jupyterlab():
             if in_lab != (in_fold or (is_hidden(cell) and not asks)):
                 yield cell["id"]
 
-    assert faults_of(other) == {}
+    assert notebook_faults(other) == {}
 
 
 def test_the_first_line_below_the_title_says_how_to_run_a_notebook():
     says = "> **Run** Choose *Run > Run All Cells* first: "
 
-    def silent(cells):
-        _, run, *_ = source(cells[0]).split("\n\n")
+    def silent(notebook):
+        _, run, *_ = source(notebook["cells"][0]).split("\n\n")
         if not run.startswith(says) or "the library and the models" not in run:
             yield run
 
-    assert faults_of(silent) == {}
+    assert notebook_faults(silent) == {}
 
 
 def test_a_caption_stands_below_its_figure_or_control_and_has_its_name():
-    def misplaced(cells):
-        for cell, below in zip(cells, [*cells[1:], {"source": ""}], strict=True):
+    def misplaced(notebook):
+        cells = [*notebook["cells"], {"source": ""}]
+        for cell, below in pairwise(cells):
             figure = cell["metadata"].get("mystnb", {}).get("figure")
             wanted = figure and f"{figure['name']}-caption"
             if wanted != (plain.CAPTION.match(source(below)) and below["id"]):
@@ -90,7 +86,7 @@ def test_a_caption_stands_below_its_figure_or_control_and_has_its_name():
                 if cell["cell_type"] != "code":
                     yield cell["id"]
 
-    assert faults_of(misplaced) == {}
+    assert notebook_faults(misplaced) == {}
 
 
 # -- What the pages make of it ---------------------------------------------------------
@@ -107,59 +103,40 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("the [keys](glossary.md#key) of", "the {term}`keys <key>` of"),
-        (
-            "[weights](glossary.md#weights-attention)",
-            "{term}`weights <weights (attention)>`",
-        ),
-        ("[nothing](glossary.md#no-term)", "{term}`nothing <no-term>`"),
-        ("[Vaswani et al. (2017)](bibliography.md#v2017)", "{cite:t}`v2017`"),
-        (
-            "so ([A, 2017](bibliography.md#a2017); [B, 2018](bibliography.md#b2018)).",
-            "so {cite:p}`a2017,b2018`.",
-        ),
-        ("([Fig. 5.1](#fig-x))", "({numref}`fig-x`)"),
-        ("[Fig. 5.1](05_masks.ipynb#fig-x)", "{numref}`fig-x`"),
-        ("[Control 5.1](#control-x)", "{numref}`control-x`"),
-        ("[Control 5.1](05_masks.ipynb#control-x)", "{numref}`control-x`"),
-        ("[pull](#control-x)", "{ref}`pull <control-x>`"),
-        ("[chapter 5](05_masks.ipynb)", "{ref}`chapter 5 <ch-masks>`"),
-        ("[a table](05_masks.ipynb#table)", "{ref}`a table <table>`"),
-        ("[glossary](glossary.md)", "{ref}`glossary <page-glossary>`"),
-        (
-            "a\n\n> **Note.** One\n> two.\n>\n> Three.\n\nb",
-            "a\n\n```{note}\nOne\ntwo.\n\nThree.\n```\n\nb",
-        ),
-        ("> A quotation.", "> A quotation."),
-        ("[here](https://example.org/a#fig-x)", "[here](https://example.org/a#fig-x)"),
-        ("`x[i](j)` and ![a](b.svg)", "`x[i](j)` and ![a](b.svg)"),
-        ("[gone](99_nowhere.ipynb)", "[gone](99_nowhere.ipynb)"),
-    ],
-)
-def test_a_plain_link_becomes_the_reference_that_it_means(text, expected, folder):
-    assert plain.upgrade_text(text, folder) == expected
+MEANT = {
+    "the [keys](glossary.md#key) of": "the {term}`keys <key>` of",
+    "[w](glossary.md#weights-attention)": "{term}`w <weights (attention)>`",
+    "[nothing](glossary.md#no-term)": "{term}`nothing <no-term>`",
+    "[Vaswani et al. (2017)](bibliography.md#v2017)": "{cite:t}`v2017`",
+    "so ([A](bibliography.md#a17); [B](bibliography.md#b18)).": "so {cite:p}`a17,b18`.",
+    "([Fig. 5.1](#fig-x))": "({numref}`fig-x`)",
+    "[Fig. 5.1](05_masks.ipynb#fig-x)": "{numref}`fig-x`",
+    "[Control 5.1](05_masks.ipynb#control-x)": "{numref}`control-x`",
+    "[pull](#control-x)": "{ref}`pull <control-x>`",
+    "[chapter 5](05_masks.ipynb)": "{ref}`chapter 5 <ch-masks>`",
+    "[a table](05_masks.ipynb#table)": "{ref}`a table <table>`",
+    "[glossary](glossary.md)": "{ref}`glossary <page-glossary>`",
+    "a\n\n> **Note.** One\n>\n> Two.\n\nb": "a\n\n```{note}\nOne\n\nTwo.\n```\n\nb",
+}
+OTHERS = "[here](https://example.org/a#fig-x) `x[i](j)` ![a](b.svg) [gone](99_no.ipynb)"
+
+
+@pytest.mark.parametrize("text", [*MEANT, "> A quotation.", *OTHERS.split()])
+def test_a_plain_link_becomes_the_reference_that_it_means(text, folder):
+    assert plain.upgrade_text(text, folder) == MEANT.get(text, text)
 
 
 def test_labels_and_captions_go_where_the_pages_look_for_them(folder):
     figure = {"mystnb": {"figure": {"name": "fig-x"}}}
     cells = [
-        {"cell_type": "markdown", "metadata": {"label": "ch-a"}, "source": ["# A"]},
-        {"cell_type": "code", "metadata": figure, "source": ["1"]},
-        {
-            "cell_type": "markdown",
-            "metadata": {},
-            "source": ["**Fig. 1.2.** One\n", "x"],
-        },
-        {"cell_type": "markdown", "metadata": {}, "source": ["**Fig. 1.2.** Two"]},
-        {
-            "cell_type": "markdown",
-            "metadata": {"label": "control-x"},
-            "source": ["**Control 1.1.** [A](05_masks.ipynb)"],
-        },
+        ("markdown", {"label": "ch-a"}, ["# A"]),
+        ("code", figure, ["1"]),
+        ("markdown", {}, ["**Fig. 1.2.** One\n", "x"]),
+        ("markdown", {}, ["**Fig. 1.2.** Two"]),
+        ("markdown", {"label": "control-x"}, ["**Control 1.1.** [A](05_masks.ipynb)"]),
     ]
+    names = "cell_type", "metadata", "source"
+    cells = [dict(zip(names, cell, strict=True)) for cell in cells]
     found = json.loads(plain.upgrade(json.dumps({"cells": cells}), folder))["cells"]
     assert found[0]["source"] == "(ch-a)=\n# A"
     assert found[1]["metadata"]["mystnb"]["figure"]["caption"] == "One\nx"
@@ -184,8 +161,8 @@ def numbers():
 
 @pytest.mark.book
 def test_what_has_a_caption_has_the_number_that_the_notebook_says(numbers):
-    def misnumbered(cells):
-        for cell in markdown(cells):
+    def misnumbered(notebook):
+        for cell in markdown(notebook):
             for said, name in re.findall(
                 r"\[([^\]]*)\]\([^)]*#(fig-[\w-]+|control-[\w-]+)\)", source(cell)
             ):
@@ -196,7 +173,7 @@ def test_what_has_a_caption_has_the_number_that_the_notebook_says(numbers):
             if caption and caption[1] != numbers[cell["id"].removesuffix("-caption")]:
                 yield cell["id"], caption[1]
 
-    assert faults_of(misnumbered) == {}
+    assert notebook_faults(misnumbered) == {}
 
 
 @pytest.mark.book
@@ -226,8 +203,8 @@ def test_a_chapter_has_its_number_and_a_source_its_year_as_the_notebook_says():
         for entry in entries
     }
 
-    def mistaken(cells):
-        for cell in markdown(cells):
+    def mistaken(notebook):
+        for cell in markdown(notebook):
             for said, name in re.findall(r"\[([^\]]+)\]\((\w+)\.ipynb\)", source(cell)):
                 number = re.fullmatch(r"(?:[Cc]hapter )?(\d+|[AB])", said)
                 own = name.partition("_")[0].lstrip("0")
@@ -238,4 +215,4 @@ def test_a_chapter_has_its_number_and_a_source_its_year_as_the_notebook_says():
                 if re.search(r"\d{4}", said)[0] != year[key][1]:
                     yield cell["id"], said
 
-    assert faults_of(mistaken) == {}
+    assert notebook_faults(mistaken) == {}
