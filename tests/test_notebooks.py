@@ -131,36 +131,3 @@ def ends_in_a_fold(notebook):
 @pytest.mark.parametrize("find", [misused, unanswered, out_of_place, ends_in_a_fold])
 def test_folds_and_exercises_are_as_the_pages_expect_them(find):
     assert notebook_faults(find) == {}
-
-
-EXERCISE = "# A\n## Exercises\n### 1 Predict\n"
-
-
-def written(*sources):
-    """Make cells: of text, or with ``!`` a solution, or with ``>`` other code."""
-    for number, text in enumerate(sources):
-        kind = "code" if text[0] in "!>" else "markdown"
-        tags = {"tags": ["solution"]} if text[0] == "!" else {}
-        yield {
-            "id": str(number),
-            "cell_type": kind,
-            "metadata": tags,
-            "source": [text],
-        }
-
-
-@pytest.mark.parametrize(
-    ("find", "texts", "found"),
-    [
-        (misused, ["# A\n## Checks: all\n### Hint\n## Set-up"], []),
-        (misused, ["# A\n```\n## Checks out\n```\n### Checked"], []),
-        (misused, ["# A\n## Set up\n### answer"], ["## Set up", "### answer"]),
-        (unanswered, [f"{EXERCISE}#### Hint: x\n#### Answer"], []),
-        (unanswered, [f"{EXERCISE}#### Answer\n#### Hint"], ["### 1 Predict"]),
-        (out_of_place, [f"{EXERCISE}#### Answer", "!a", "### 2", ">b"], []),
-        (out_of_place, [f"{EXERCISE}#### Answer", ">a", "### 2", "!b"], ["1", "3"]),
-        (out_of_place, [f"{EXERCISE}#### Answer\n{folds.END}\nx", "!a"], ["1"]),
-    ],
-)
-def test_what_is_wrong_with_folds_is_found(find, texts, found):
-    assert list(find({"cells": list(written(*texts))})) == found

@@ -43,35 +43,14 @@ def link(text, **to):
 @pytest.fixture
 def app():
     """What the functions ask of Sphinx."""
-    titles = {"book/03_x": "Attention", "book/a_y": "In JavaScript"}
-    env = SimpleNamespace(
-        found_docs={"book/glossary", *titles},
-        titles={name: nodes.title("", text) for name, text in titles.items()},
-        toc_secnumbers={"book/03_x": {"": (3,)}, "book/a_y": {}},
-    )
+    env = SimpleNamespace(found_docs={"book/glossary", "book/03_x"})
     builder = SimpleNamespace(get_relative_uri=lambda _, to: f"{to[5:]}.html")
     return SimpleNamespace(env=env, builder=builder)
-
-
-def test_a_definition_ends_with_the_number_and_title_of_its_chapter(app):
-    document = glossary(
-        entry("key", link("Attention", refuri="03_x.html#ch-attention")),
-        entry("page", link("In JavaScript", refuri="a_y.html")),
-    )
-    terms.name_homes(app, document, terms.GLOSSARY)
-    said = [part.astext() for part in document.findall(nodes.reference)]
-    assert said == ["Chapter 3: Attention", "In JavaScript"]
-    letters = next(document.findall(nodes.raw)).astext()
-    assert re.findall('href="(.*?)">(.)', letters) == [
-        ("#term-key", "K"),
-        ("#term-page", "P"),
-    ]
 
 
 @pytest.mark.parametrize(
     "last",
     [
-        [nodes.Text("No link.")],
         [nodes.Text("See "), link("Attention", refuri="03_x.html")],
         [link("another term", refid="term-other")],
         [link("no page", refuri="04_gone.html")],
