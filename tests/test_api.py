@@ -84,6 +84,7 @@ def test_an_old_name_leads_to_the_new_one(tab):
         ),
     }.items():
         page, anchor = old.split("#")
+        tab.goto("about:blank")  # else a new anchor is no new page
         tab.goto(f"{built(HTML / 'book' / f'api_{page}.html').as_uri()}#{anchor}")
         tab.wait_for_url(f"**#{new}")
         assert tab.evaluate("(id) => document.getElementById(id) !== null", new)
