@@ -17,6 +17,13 @@ def read_notebook(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def notebook_faults(find):
+    """Look at each notebook; list what is wrong with it by its name."""
+    assert NOTEBOOKS
+    found = {path.stem: list(find(read_notebook(path))) for path in NOTEBOOKS}
+    return {name: faults for name, faults in found.items() if faults}
+
+
 def code_cells(notebook):
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 

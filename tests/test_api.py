@@ -4,10 +4,12 @@ import importlib
 import inspect
 import pkgutil
 import posixpath
+import re
+from dataclasses import MISSING, fields
 from types import SimpleNamespace
 
 import pytest
-from book_files import HTML, ROOT
+from book_files import BOOK, HTML, ROOT
 from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
@@ -18,6 +20,7 @@ from sphinx.util.inventory import InventoryFile
 from test_pages import built
 
 import transformer_lib
+from transformer_lib.model import TransformerConfig
 from website.api import api
 from website.links import code_links
 
@@ -55,29 +58,36 @@ def test_a_package_brings_its_modules_along_and_those_named_come_first():
     assert sorted(inside) == sorted(f"{package}.{path.stem}" for path in files)
 
 
+def test_the_table_has_the_fields_of_the_config_in_order_with_their_defaults():
+    text = (BOOK / "api_layers.md").read_text(encoding="utf-8").replace("1e-5", "1e-05")
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", text, re.MULTILINE)
+    shown = [
+        "must be given" if field.default is MISSING else str(field.default)
+        for field in fields(TransformerConfig)
+    ]
+    assert [name for name, _ in rows] == [
+        field.name for field in fields(TransformerConfig)
+    ]
+    assert [default.strip('"') for _, default in rows] == shown
+
+
 @pytest.mark.book
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("api_inspection#module-bookkit.inspection", "module-bookkit.listing"),
-        ("api_inspection#inspection-as-html", "listing-as-html"),
-        (
-            "api_pictures#bookkit.widgets.masks.mask_control",
-            "pages.masks.masks.mask_control",
+def test_an_old_name_leads_to_the_new_one(tab):
+    part = "TransformerParts.make_norm"
+    for old, new in {
+        "inspection#module-bookkit.inspection": "module-bookkit.listing",
+        "inspection#inspection-as-html": "listing-as-html",
+        "pictures#bookkit.widgets.masks.mask_control": "pages.masks.masks.mask_control",
+        f"layers#transformer_lib.model.transformer.{part}": (
+            f"transformer_lib.model.parts.{part}"
         ),
-        ("api_pictures#widgets-control", "controls-control"),
-        (
-            "api_layers#transformer_lib.model.transformer.TransformerParts.make_norm",
-            "transformer_lib.model.parts.TransformerParts.make_norm",
-        ),
-    ],
-)
-def test_an_old_name_leads_to_the_new_one(tab, old, new):
-    page, anchor = old.split("#")
-    tab.goto(f"{built(HTML / 'book' / f'{page}.html').as_uri()}#{anchor}")
-    tab.wait_for_url(f"**#{new}")
-    assert tab.evaluate("(id) => document.getElementById(id) !== null", new)
+    }.items():
+        page, anchor = old.split("#")
+        tab.goto("about:blank")  # else a new anchor is no new page
+        tab.goto(f"{built(HTML / 'book' / f'api_{page}.html').as_uri()}#{anchor}")
+        tab.wait_for_url(f"**#{new}")
+        assert tab.evaluate("(id) => document.getElementById(id) !== null", new)
 
 
 # -- Links from code -----------------------------------------------------------------
@@ -119,32 +129,23 @@ def highlighted(code):
     return f'<div class="highlight-ipython3 notranslate">{html}</div>'
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        (
-            "from transformer_lib.model import causal_mask\ncausal_mask(3)",
-            {
-                ("transformer_lib.model", "module-model", None),
-                ("causal_mask", "causal_mask", None),
-                ("causal_mask", "causal_mask", "-1"),
-            },
-        ),
-        (
-            "from bookkit import plotting as p\np.plot_mask(x).axis('off')",
-            {("p", "module-plotting", None), ("p.plot_mask", "plot_mask", None)},
-        ),
-        (
-            "from transformer_lib.model import Transformer\nTransformer.encode.__doc__",
-            {
-                ("Transformer", "Transformer", None),
-                ("Transformer.encode", "encode", None),
-            },
-        ),
-    ],
-)
-def test_what_a_cell_imports_leads_to_its_description(code, expected):
-    assert linked(code, highlighted(code)) >= expected
+def test_what_a_cell_imports_leads_to_its_description():
+    code = (
+        "from transformer_lib.model import Transformer, causal_mask\n"
+        "causal_mask(3)\n"
+        "Transformer.encode.__doc__\n"
+        "from bookkit import plotting as p\n"
+        "p.plot_mask(x).axis('off')\n"
+    )
+    assert linked(code, highlighted(code)) == {
+        ("transformer_lib.model", "module-model", None),
+        ("Transformer", "Transformer", None),
+        ("Transformer.encode", "encode", None),
+        ("causal_mask", "causal_mask", None),
+        ("causal_mask", "causal_mask", "-1"),  # the keyboard stops at the first
+        ("p", "module-plotting", None),
+        ("p.plot_mask", "plot_mask", None),
+    }
 
 
 def test_what_a_chapter_makes_itself_and_what_is_an_argument_leads_nowhere():
@@ -159,16 +160,13 @@ def test_what_a_chapter_makes_itself_and_what_is_an_argument_leads_nowhere():
     assert places.count("plot_mask") == 1
 
 
-def test_full_names_in_the_text_lead_to_their_description():
-    literal = '<code class="docutils literal"><span class="pre">{}</span></code>'
-    html = literal.format("transformer_lib.model.masks") + literal.format(
-        "transformer_lib.x"
+def test_full_names_in_the_text_lead_to_their_description_unless_they_are_links():
+    name = '<code class="{}docutils literal"><span class="pre">{}</span></code>'
+    html = "".join(
+        [
+            name.format("", "transformer_lib.model.masks"),
+            name.format("", "transformer_lib.x"),
+            f'<a href="x">{name.format("xref ", "transformer_lib.model.masks")}</a>',
+        ]
     )
     assert linked("", html) == {("transformer_lib.model.masks", "module-masks", None)}
-
-
-def test_what_is_a_link_already_stays_as_it_is():
-    html = (
-        '<a href="x"><code class="xref docutils"><span class="pre">{}</span></code></a>'
-    )
-    assert linked("", html.format("transformer_lib.model.masks")) == set()

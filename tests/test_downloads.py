@@ -12,7 +12,7 @@ from website.lab import downloads
 MOST = 1_250_000  # bytes: chapter 16 contains the model of its control
 
 
-def one_cell(outputs, alt="Two boxes <b>."):
+def one_cell(outputs, alt='Two "boxes" <b>.'):
     """A notebook, as JSON, and its code cell after a run."""
     look = {"mystnb": {"image": {"alt": alt}}}
     cell = {"cell_type": "code", "id": "x", "metadata": look, "source": ["x"]}
@@ -33,7 +33,7 @@ def test_a_figure_becomes_an_image_that_needs_no_trust_and_keeps_its_words():
     (output,) = added([{"output_type": "display_data", "data": data}])["outputs"]
     assert list(output["data"]) == ["text/plain", "text/html"]
     image = lxml.html.fromstring(output["data"]["text/html"])
-    assert image.get("alt") == "Two boxes <b>."
+    assert image.get("alt") == 'Two "boxes" <b>.'
     kind, _, drawn = image.get("src").partition(",")
     assert kind == "data:image/svg+xml;base64"
     assert base64.b64decode(drawn).decode() == "<svg>é</svg>"
@@ -57,18 +57,18 @@ def test_without_outputs_a_notebook_stays_as_it_is():
 
 
 @pytest.mark.book
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_download_is_the_notebook_of_the_project_with_its_outputs(path):
-    download = HTML / "_sources/book" / path.name
-    notebook, project = read_notebook(download), read_notebook(path)
-    outputs = [o for cell in code_cells(notebook) for o in cell["outputs"]]
-    assert outputs
-    kinds = {kind for output in outputs for kind in output.get("data", {})}
-    assert kinds <= {"text/plain", "text/html", "text/markdown"}
-    drawn = [cell for cell in code_cells(project) if "mystnb" in cell["metadata"]]
-    html = "".join(str(o["data"].get("text/html")) for o in outputs if "data" in o)
-    assert html.count('src="data:image/svg+xml') >= len(drawn)
-    assert download.stat().st_size < MOST
-    for cell in code_cells(notebook):
-        cell["outputs"] = []
-    assert notebook == project
+def test_a_download_is_the_notebook_of_the_project_with_its_outputs():
+    for path in NOTEBOOKS:
+        download = HTML / "_sources/book" / path.name
+        notebook, project = read_notebook(download), read_notebook(path)
+        outputs = [o for cell in code_cells(notebook) for o in cell["outputs"]]
+        kinds = {kind for output in outputs for kind in output.get("data", {})}
+        assert kinds <= {"text/plain", "text/html", "text/markdown"}, path.stem
+        drawn = [cell for cell in code_cells(project) if "mystnb" in cell["metadata"]]
+        html = "".join(str(o["data"].get("text/html")) for o in outputs if "data" in o)
+        assert html.count('src="data:image/svg+xml') >= len(drawn), path.stem
+        assert outputs
+        assert download.stat().st_size < MOST, path.stem
+        for cell in code_cells(notebook):
+            cell["outputs"] = []
+        assert notebook == project, path.stem

@@ -31,26 +31,14 @@ def words(drawing):
     return {text.get_text(): text for text in drawing.ax.texts}
 
 
-@pytest.mark.parametrize("kind", EDGES)
-def test_a_box_has_the_colours_of_what_it_is(drawing, kind):
-    drawing.box(3, 2, "words", kind=kind)
-    (patch,) = drawn(drawing, FancyBboxPatch)
-    assert colours(patch) == (COLOURS[kind][0], EDGES[kind][0])
-    assert words(drawing)["words"].get_position() == (3, 2)
-
-
-def test_a_box_knows_its_sides(drawing):
-    box = drawing.box(3, 2, width=2, height=1)
+def test_a_box_has_the_colours_of_what_it_is_and_knows_its_sides(drawing):
+    for kind in EDGES:
+        box = drawing.box(3, 2, "words", kind=kind, width=2, height=1)
+        patch = drawn(drawing, FancyBboxPatch)[-1]
+        assert colours(patch) == (COLOURS[kind][0], EDGES[kind][0])
+    assert words(drawing)["words"].get_position() == box.centre == (3, 2)
     assert (box.left, box.right) == ((2, 2), (4, 2))
     assert (box.bottom, box.top) == ((3, 1.5), (3, 2.5))
-    assert box.centre == (3, 2)
-
-
-def test_words_too_wide_for_their_box_are_refused(drawing):
-    with pytest.raises(
-        ValueError, match=r"'self-attention' needs a width of .*, got 1"
-    ):
-        drawing.box(3, 2, "self-attention", width=1)
 
 
 def test_an_arrow_leads_from_the_side_that_faces_the_other_box(drawing):
@@ -122,7 +110,7 @@ def test_a_frame_has_a_name_and_leaves_a_box_some_air(drawing):
 
 def test_a_drawing_can_share_a_figure():
     figure, ax = plt.subplots()
-    ax.set(xlim=(-1, 1), ylim=(-2, 2))
+    ax.set(xlim=(-1, 1))
     assert Drawing(2, 4, ax).ax is ax
     assert ax.get_xlim() == (-1, 1)
     plt.close(figure)
@@ -139,11 +127,11 @@ def test_a_colour_of_the_light_theme_has_one_of_the_dark():
 
 
 def luminance(colour):
-    channels = torch.tensor([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-    linear = torch.where(
-        channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (
+        c / 12.92 if c < 0.04 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
     )
-    return (linear @ torch.tensor([0.2126, 0.7152, 0.0722], dtype=linear.dtype)).item()
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
 def contrast(one, other):
@@ -151,30 +139,28 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("theme", [0, 1])
-def test_ink_can_be_read_on_every_box_and_its_outline_be_seen_on_the_paper(theme):
-    for kind in EDGES:
-        assert contrast(COLOURS["ink"][theme], COLOURS[kind][theme]) > 7, kind
-        assert contrast(EDGES[kind][theme], COLOURS["paper"][theme]) > 3, kind
-    for name in ("ink", "quiet"):
-        assert contrast(COLOURS[name][theme], COLOURS["paper"][theme]) > 4.5
-    # The pink of the lines is pale on white; its line style tells it apart as well.
-    assert min(contrast(both[theme], COLOURS["paper"][theme]) for both in SERIES) > 2.7
+def test_ink_can_be_read_on_every_box_and_its_outline_be_seen_on_the_paper():
+    for theme in (0, 1):
+        ink, quiet, paper = (COLOURS[name][theme] for name in ("ink", "quiet", "paper"))
+        for kind in EDGES:
+            assert contrast(ink, COLOURS[kind][theme]) > 7, kind
+            assert contrast(EDGES[kind][theme], paper) > 3, kind
+        assert contrast(ink, paper) > contrast(quiet, paper) > 4.5
+        # The pink line is pale on white; its style tells it apart as well.
+        assert min(contrast(both[theme], paper) for both in SERIES) > 2.7
 
 
-def test_no_colour_of_a_heat_map_is_taken_for_one_of_these():
-    for name in ("Blues", "RdBu_r"):
-        shades = matplotlib.colormaps[name](range(256))
-        assert not {to_hex(shade) for shade in shades} & {
-            light for light, _ in variables().values()
-        }
-
-
-def test_a_style_sheet_holds_every_colour_of_both_themes():
+def test_a_style_sheet_holds_every_colour_of_both_themes_and_none_of_a_heat_map():
     sheet = style_sheet(".light", ".dark")
     light, dark = sheet.split("@media screen")
+    shades = {
+        to_hex(shade)
+        for name in ("Blues", "RdBu_r")
+        for shade in matplotlib.colormaps[name](range(256))
+    }
     for name, both in variables().items():
         assert f"{name}: {both[0]};" in light
         assert f"{name}: {both[1]};" in dark
+        assert both[0] not in shades
     assert sheet.startswith(".light {")
     assert "{ .dark {" in dark

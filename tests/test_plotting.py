@@ -4,7 +4,9 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from refusals import assert_refused, over
 
+from bookkit.drawing import Drawing
 from bookkit.plotting import (
     MAY_ATTEND,
     plot_attention,
@@ -42,25 +44,23 @@ def words(ax):
 
 
 def test_attention_is_drawn_from_zero_to_one_with_queries_as_rows():
-    ax = plot_attention(torch.full((T, S), 0.2, requires_grad=True), QUERIES, KEYS)
+    weights = torch.full((T, S), 0.2, requires_grad=True, dtype=torch.bfloat16)
+    ax = plot_attention(weights, QUERIES, KEYS)
     (image,) = ax.images
     assert image.get_clim() == (0, 1)
     assert (labels(ax.yaxis), labels(ax.xaxis)) == (QUERIES, KEYS)
     assert image.get_array().shape == (T, S)
 
 
-def test_heads_stand_in_a_row_on_one_scale():
+def test_heads_stand_in_a_row_on_one_scale_of_at_most_eight_inches():
     axes = plot_heads(torch.rand(4, T, S), QUERIES, KEYS)
     assert [ax.get_xlabel() for ax in axes] == [f"head {h}" for h in range(4)]
     assert {ax.images[0].get_clim() for ax in axes} == {(0, 1)}
     named = [ax.yaxis.get_tick_params()["labelleft"] for ax in axes]
     assert named == [True, False, False, False]
-
-
-@pytest.mark.parametrize(("heads", "width"), [(2, 5), (3, 6.5), (4, 8), (5, 8)])
-def test_more_heads_make_a_wider_row_of_at_most_eight_inches(heads, width):
-    first, *_ = plot_heads(torch.rand(heads, T, S), QUERIES, KEYS)
-    assert first.figure.get_figwidth() == width
+    for heads, width in [(2, 5), (5, 8)]:
+        first, *_ = plot_heads(torch.rand(heads, T, S), QUERIES, KEYS)
+        assert first.figure.get_figwidth() == width
 
 
 def test_a_chapter_may_name_what_the_colours_mean():
@@ -109,8 +109,6 @@ def test_a_layer_is_read_from_bottom_to_top():
     column.sort(key=lambda text: text.get_position()[1])
     steps = ["x", "one", "+", "two", "+", "three", "output"]
     assert [text.get_text() for text in column] == steps
-    low, high = ax.get_ylim()
-    assert all(low < text.get_position()[1] < high for text in column)
 
 
 def test_each_block_of_a_layer_has_a_name_and_a_bypass_to_its_sum():
@@ -134,21 +132,10 @@ def test_what_enters_a_layer_from_the_left_stands_beside_its_step():
     assert all(text.get_window_extent().x0 >= left for text in words(ax))
 
 
-def test_a_layer_refuses_a_block_without_a_sum_and_an_inlet_to_nowhere():
-    with pytest.raises(ValueError, match='must each have a "\\+", low has none'):
-        plot_layer({"low": ["one"]})
-    with pytest.raises(ValueError, match="inlets must lead to a step, got four, six"):
-        plot_layer(BLOCKS, {"one": ["a"], "six": ["b"], "four": ["c"]})
-
-
 def test_lines_differ_in_colour_and_in_style():
     ax = plot_lines([0, 1], {name: torch.rand(2) for name in "abcd"})
     assert len({line.get_linestyle() for line in ax.lines}) == 4
     assert len({line.get_color() for line in ax.lines}) == 4
-
-
-def test_half_precision_can_be_drawn():
-    plot_attention(torch.zeros(T, S, dtype=torch.bfloat16), QUERIES, KEYS)
 
 
 def test_no_helper_shows_or_closes_and_each_draws_where_it_is_told():
@@ -158,13 +145,6 @@ def test_no_helper_shows_or_closes_and_each_draws_where_it_is_told():
     assert plot_layer(BLOCKS, ax=ax) is ax
     assert plot_tree(TREE, set(), ax) is ax
     assert plt.fignum_exists(figure.number)
-
-
-def test_labels_must_fit():
-    with pytest.raises(ValueError, match="rows must have a label each, got 2 and 3"):
-        plot_attention(torch.zeros(T, S), QUERIES[:2], KEYS)
-    with pytest.raises(ValueError, match="columns must have a label each, got 3 and 5"):
-        plot_mask(torch.zeros(T, S), QUERIES, QUERIES)
 
 
 def test_a_tree_grows_to_the_right_and_names_its_probabilities():
@@ -180,25 +160,29 @@ def test_a_tree_grows_to_the_right_and_names_its_probabilities():
     assert len(ax.lines) == len(TREE)
 
 
-def test_a_tree_without_its_trunk_is_refused():
-    with pytest.raises(ValueError, match=r"kept must be nodes, got \('a', 'x'\)"):
-        plot_tree(TREE, {("a", "x")})
-    with pytest.raises(ValueError, match=r"root 'a', got \('a', 'x', 'y'\)"):
-        plot_tree({**TREE, ("a", "x", "y"): 0.1}, set())
-
-
-def test_more_than_four_lines_are_refused():
-    with pytest.raises(ValueError, match="at most 4 lines, got 5"):
-        plot_lines([0], {str(i): [0] for i in range(5)})
-
-
-def test_a_warning_stops_a_chapter():
+def test_a_warning_stops_a_chapter_unless_the_kernel_itself_warns():
     with pytest.raises(UserWarning, match="mind"):
         warnings.warn("mind", stacklevel=1)
-
-
-def test_a_warning_of_the_kernel_itself_does_not_stop_a_chapter():
     where = {"filename": "kernelbase.py", "lineno": 1}
     warnings.warn_explicit("old", UserWarning, module="ipykernel.kernelbase", **where)
-    with pytest.raises(UserWarning, match="old"):
-        warnings.warn_explicit("old", UserWarning, module="a_chapter", **where)
+
+
+FLAT, FIVE = torch.zeros(T, S), {str(i): [0] for i in range(5)}
+LOST, NOWHERE = {**TREE, ("a", "x", "y"): 0.1}, {"one": ["a"], "six": [], "four": []}
+REFUSED = {
+    "rows must have a label each, got 2 and 3": lambda: plot_heads([FLAT], "ab", KEYS),
+    "columns must have a label each, got 3 and 5": lambda: plot_mask(
+        FLAT, "abc", "vwx"
+    ),
+    "at most 4 lines, got 5": lambda: plot_lines([0], FIVE),
+    'must each have a "+", low has none': lambda: plot_layer({"low": ["one"]}),
+    "must lead to a step, got four, six": lambda: plot_layer(BLOCKS, NOWHERE),
+    "kept must be nodes, got ('a', 'x')": lambda: plot_tree(TREE, {("a", "x")}),
+    "root 'a', got ('a', 'x', 'y')": lambda: plot_tree(LOST, set()),
+    "'wide' needs a width of": lambda: Drawing(9, 6).box(3, 2, "wide", width=0.1),
+}
+
+
+@over([(ValueError, *row) for row in REFUSED.items()])
+def test_what_cannot_be_drawn_is_refused(error, text, call):
+    assert_refused(error, text, call)

@@ -1,48 +1,51 @@
-"""The tab that tests use one after the other is as new for each."""
+"""What the tests of pages rely on: a tab that is as new for each, and axe-core."""
 
-import pytest
+from axe import COLOURS, DROP_TWINS, findings
 from conftest import tidy
 
-MARK = "<p id=mark>mark</p><script>var left = 1</script>"
 SEEN = """() => [document.body.innerHTML, typeof left, innerWidth,
   matchMedia("(prefers-color-scheme: dark)").matches, matchMedia("print").matches,
   matchMedia("(prefers-reduced-motion: reduce)").matches]"""
 NEW = ["", "undefined", 1400, False, False, False]
+PICTURE = "https://example.org/x.png"
 
 
-def test_a_tidied_tab_shows_nothing_and_has_its_size_its_colours_and_no_faults(tab):
-    assert tab.evaluate(SEEN) == NEW
-    tab.set_content(MARK)
+def test_a_tab_notes_its_faults_and_a_tidied_one_is_as_new(tab):
+    script = "<script>var left = 1; throw Error('no')</script>"
+    tab.set_content(f"<img src='{PICTURE}'>{script}")
     tab.set_viewport_size({"width": 400, "height": 800})
     tab.emulate_media(media="print", color_scheme="dark", reduced_motion="reduce")
-    tab.evaluate("setTimeout(() => { throw Error('no') })")
-    tab.wait_for_function("() => true")
     assert tab.evaluate(SEEN)[1:] == ["number", 400, True, True, True]
+    assert {"no", PICTURE} <= set(tab.faults)
     tidy(tab)
     assert tab.evaluate(SEEN) == NEW
     assert tab.faults == []
+    assert not tab.is_spent
+    assert tab.context
+    assert tab.is_spent
 
 
-@pytest.mark.parametrize("host", ["folder", "server"])
-def test_a_tidied_tab_remembers_nothing(tab, server, tmp_path, host):
-    if host == "folder":
-        page = tmp_path / "page.html"
-        page.write_text("<title>A</title>", encoding="utf-8")
-        address = page.as_uri()
-    else:
-        address = f"{server}/none.html"  # the server's own page says that it is missing
+def test_a_tidied_tab_remembers_nothing(tab, server):
     count = "[localStorage.length, sessionStorage.length]"
     leave = "addEventListener('beforeunload', () => sessionStorage.setItem('b', 2))"
-    tab.goto(address)
-    assert tab.evaluate(count) == [0, 0]
-    tab.evaluate(f"localStorage.setItem('a', 1); {leave}")
-    tidy(tab)
-    tab.goto(address)
-    assert tab.evaluate(count) == [0, 0]
+    for _ in range(2):
+        tab.goto(f"{server}/none.html")
+        assert tab.evaluate(count) == [0, 0]
+        tab.evaluate(f"localStorage.setItem('a', 1); {leave}")
+        tidy(tab)
 
 
-@pytest.mark.parametrize("lasting", ["clock", "context", "route"])
-def test_a_lasting_change_ends_the_use_of_a_tab(tab, lasting):
-    assert not tab.is_spent
-    getattr(tab, lasting)
-    assert tab.is_spent
+def test_axe_finds_grave_faults(tab):
+    pale = "<p style='color: #aaa; background: #fff'>pale</p>"
+    tab.set_content(f"<html lang=en><title>Faults</title><main>{pale}<img src=x>")
+    assert sorted(findings(tab)) == ["color-contrast: p", "image-alt: img"]
+    assert findings(tab, COLOURS) == ["color-contrast: p"]
+
+
+def test_the_first_of_two_words_that_look_alike_stands_for_both(tab):
+    style = "<style>b { color: #777 } .x b { color: #aaa } li:nth-child(2n) b { all: "
+    words = "<b>one</b><b>two</b><p class=x><b>three</b><b style='color: red'>four</b>"
+    tab.set_content(f"{style}unset }}</style>{words}<ul><li><b>5</b><li><b>6</b>")
+    tab.evaluate(DROP_TWINS)
+    left = tab.evaluate("[...document.querySelectorAll('b')].map((b) => b.innerText)")
+    assert left == ["one", "three", "four", "5", "6"]
