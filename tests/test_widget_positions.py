@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from operating import move, says
 
 from pages.positions.positions import positions_control
 from transformer_lib.model import sinusoidal_table
@@ -12,16 +13,6 @@ CLOSE = {"rtol": 0, "atol": 1e-6}
 @pytest.fixture
 def control(show):
     return show(positions_control(d_model=32, max_len=64, positions=(4, 11)))
-
-
-def move(control, **values):
-    for name, value in values.items():
-        label = {"t": "Position t", "s": "Position s", "both": "Move both"}.get(name)
-        control.get_by_role("slider", name=label or name).fill(str(value))
-
-
-def says(control):
-    return control.locator(".c-says").inner_text()
 
 
 def numbers(control):
@@ -38,7 +29,8 @@ def test_the_numbers_are_those_of_two_rows_of_the_librarys_table(control, layout
     control.get_by_label("Layout").select_option(label=layout)
     table = sinusoidal_table(64, 32, layout).double()
     for t, s, k in ((0, 0, 0), (4, 31, 0), (17, 3, 32)):
-        move(control, t=t, s=s, both=k)
+        for name, value in {"Position t": t, "Position s": s, "Move both": k}.items():
+            move(control, name, value)
         first, second = table[t + k], table[s + k]
         expected = torch.stack([first, second, first * second])
         torch.testing.assert_close(numbers(control), expected, **CLOSE)
@@ -73,11 +65,11 @@ def test_a_mouse_drags_the_nearer_row_of_the_table(control, tab):
 
 
 def test_each_pair_has_its_wavelength_and_its_columns_in_both_layouts(control):
-    move(control, Pair=0)
+    move(control, "Pair", 0)
     assert says(control).startswith(
         "Pair 0, features 0 and 1: timescale 1.00, wavelength 6.3 positions."
     )
-    move(control, Pair=15)
+    move(control, "Pair", 15)
     assert "features 30 and 31: timescale 5623.41," in says(control)
     control.get_by_label("Layout").select_option(label="concatenated")
     assert "features 15 and 31: timescale 10000.00," in says(control)
@@ -102,7 +94,8 @@ def test_the_curve_begins_at_half_the_width_and_holds_the_marked_distance(contro
 
 @pytest.mark.parametrize("positions", [(9, 9), (9, 10), (10, 9), (0, 31)])
 def test_the_names_of_two_positions_never_lie_over_each_other(control, positions):
-    move(control, **dict(zip("ts", positions, strict=True)))
+    for name, position in zip("ts", positions, strict=True):
+        move(control, f"Position {name}", position)
     clock = control.get_by_role("img", name="Pair").locator("text")
     for names in (control.locator(".c-table b"), clock):
         assert names.all_text_contents() == ["t", "s"]

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from operating import move, press, says
 from watching import largest_tensor
 
 from pages.fewer_pairs.window import window_control
@@ -18,18 +19,10 @@ def control(show):
     return show(window_control())
 
 
-def move(control, name, value):
-    control.get_by_role("slider", name=name).fill(str(value))
-
-
 def choose(control, length, width, both, layers=2):
     for name, value in {"Length": length, "Window": width, "Layers": layers}.items():
         move(control, name, value)
     control.get_by_label("to both sides").set_checked(both)
-
-
-def says(control):
-    return control.locator(".c-says").inner_text()
 
 
 def cells(control, picture, kind):
@@ -82,9 +75,6 @@ def test_a_shorter_text_takes_the_window_and_the_last_position_with_it(control):
     assert window.input_value() == "4"
     window.press("Home")
     assert "depends on 1 of 9 positions: 1 alone." in says(control)
-
-
-# -- The query -------------------------------------------------------------------------
 
 
 def row(control, picture, position):
@@ -143,15 +133,12 @@ def test_the_arrow_keys_choose_a_row_and_keep_the_focus(control, tab):
     assert rows.evaluate("rows => rows === document.activeElement")
 
 
-# -- The question ----------------------------------------------------------------------
-
-
 def test_the_picture_tests_a_guess_and_only_then_shows_the_answer(control):
     assert "position 11 depends on 3 of 12 positions: 9 to 11." in says(control)
     box = control.get_by_label("Your guess")
     for guess in ("", "9", "0", "1.5", "<b>"):
         box.fill(guess)
-        control.get_by_role("button", name="Test").click()
+        press(control, "Test")
         assert says(control) == "Write your guess as one whole number, 1 to 8."
         assert control.get_by_role("slider", name="Layers").input_value() == "1"
     mask = window_mask(12, 12, 3, causal=True)[0, 0].double()
@@ -171,9 +158,6 @@ def test_the_picture_tests_a_guess_and_only_then_shows_the_answer(control):
         assert counts(control, "In chunks") == [60, 33]
 
 
-# -- For everybody ---------------------------------------------------------------------
-
-
 def test_a_screen_reader_hears_the_end_of_a_movement_only(control):
     live = control.locator(".c-unseen")
     layers = control.get_by_role("slider", name="Layers")
@@ -183,16 +167,6 @@ def test_a_screen_reader_hears_the_end_of_a_movement_only(control):
     assert live.inner_text() == says(control)
     control.get_by_role("slider", name="Query, in chunks").press("Home")
     assert "position 0 depends on" in live.inner_text()
-
-
-def test_what_is_used_stands_out_in_light_and_dark(control, tab):
-    fill = "e => getComputedStyle(e).fill.match(/\\d+/g).map(Number)"
-    paths = [control.locator(f"path.c-{kind}").first for kind in ("used", "wasted")]
-    used, wasted = (sum(path.evaluate(fill)) for path in paths)
-    assert used + 200 < wasted
-    tab.evaluate("document.documentElement.dataset.theme = 'dark'")
-    used, wasted = (sum(path.evaluate(fill)) for path in paths)
-    assert used > wasted + 200
 
 
 def test_where_no_script_runs_the_pairs_and_the_reach_are_said():
