@@ -171,18 +171,6 @@ def test_nothing_below_moves_as_numbers_are_pressed(control, tab):
         assert len(heights) == 1
 
 
-def test_what_does_not_change_keeps_its_number_and_turns_pale(control):
-    colour = "cell => getComputedStyle(cell).backgroundColor"
-    still, changing = cell(control, 0, 0), cell(control, 7, 5)
-    bright, number = still.evaluate(colour), still.inner_text()
-    cell(control, 4, 5).click()
-    assert still.evaluate(colour).startswith("color(srgb")  # mixed with the page
-    assert changing.evaluate(colour).startswith("rgb(")
-    assert still.inner_text() == number
-    press(control, "Undo")
-    assert still.evaluate(colour) == bright
-
-
 @pytest.mark.book
 def test_on_the_page_its_columns_are_equally_wide_and_a_phone_has_room(tab, server):
     tab.goto(f"{server}/book/04_many_heads.html")

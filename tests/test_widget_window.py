@@ -165,8 +165,6 @@ def test_a_screen_reader_hears_the_end_of_a_movement_only(control):
     assert live.inner_text() == ""
     layers.press("ArrowRight")
     assert live.inner_text() == says(control)
-    control.get_by_role("slider", name="Query, in chunks").press("Home")
-    assert "position 0 depends on" in live.inner_text()
 
 
 def test_where_no_script_runs_the_pairs_and_the_reach_are_said():
