@@ -104,7 +104,7 @@ def test_heads_that_are_off_cost_what_their_columns_of_w_o_cost(control, exact):
     switches = control.get_by_role("switch").all()
     assert (len(switches), now(control)) == (HEADS, CAT)
     agrees(control, exact, SENTENCES[0])
-    for number in (2, 9, 14, 21):  # one of each kind, and the one that costs most
+    for number in (2, 9, 14, 21):  # each kind, and the head that costs most
         name = switches[number].get_attribute("aria-label")
         switches[number].click()
         says(control, f"^{name} is off")
