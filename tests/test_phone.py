@@ -6,126 +6,70 @@ import pytest
 from book_files import HTML, ROOT
 from playwright.sync_api import expect
 from pypdf import PdfReader
-from test_pages import NARROW, built, faults_of, read, soup
+from test_pages import NARROW, built, faults_of, read
 
 pytestmark = pytest.mark.book
 CHAPTER = HTML / "book" / "05_masks.html"
 ICONS = ROOT / "website/offline/scripts/fontawesome.js"
-STYLES = {"fa-solid", "fa-lg", "fa-regular", "fa-brands"}
+STYLES = {"solid", "lg", "regular", "brands"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def phone(browser):
     """A tab of a telephone, whose pages are touched."""
     context = browser.new_context(
-        viewport={"width": NARROW, "height": 800}, is_mobile=True, has_touch=True
+        viewport={"width": NARROW, "height": 850}, is_mobile=True, has_touch=True
     )
     yield context.new_page()
     context.close()
 
 
-# -- Icons -----------------------------------------------------------------------------
-
-
-def test_each_icon_of_a_page_is_drawn():
-    drawn = set(
-        re.findall(r'^  "?([a-z-]+)"?: "M', ICONS.read_text("utf-8"), re.MULTILINE)
-    )
-
-    def undrawn(page):
-        for place in soup(page).select("[class*='fa-']"):
-            names = {name for name in place["class"] if name.startswith("fa-")}
-            yield from {name.removeprefix("fa-") for name in names - STYLES} - drawn
-
-    assert faults_of(undrawn) == {}
-
-
-def test_the_script_of_the_theme_with_all_icons_is_not_among_the_files():
-    script = (built(HTML / "_static" / "scripts" / ICONS.name)).read_bytes()
-    assert script == ICONS.read_bytes()
-
-
-@pytest.mark.parametrize("name", ["intro", "05_masks", "glossary"])
-def test_icons_are_drawings_and_fetch_no_font(tab, server, name):
-    asked = []
-    tab.on("request", lambda request: asked.append(request.url))
-    read(tab, f"{server}/book/{name}.html")
-    if tab.locator(".walk:visible").count():  # the contents beside it fold away
-        tab.locator(".walk:visible").first.scroll_into_view_if_needed()
-        tab.mouse.wheel(0, 300)
-    tab.wait_for_timeout(500)
-    assert [url for url in asked if "webfont" in url] == []
-    assert tab.locator(":is(i, span)[class*='fa-']").count() == 0
-    for icon in tab.locator(".icon:visible").all():
-        box = icon.bounding_box()
-        assert 10 < box["height"] < 30
-        assert box["width"] == pytest.approx(box["height"], rel=0.1)
-
-
-def test_the_button_for_the_theme_shows_the_icon_of_its_mode(tab):
-    read(tab, built(CHAPTER).as_uri())
-    seen = set()
-    for _ in range(3):
-        button = tab.locator(".theme-switch-button:visible")
-        (icon,) = button.locator(".icon:visible").all()
-        seen.add(icon.get_attribute("data-mode"))
-        button.click()
-    assert seen == {"auto", "light", "dark"}
-
-
-# -- Telephone -------------------------------------------------------------------------
-
-
-CODE = "article .cell_input div.highlight pre:visible"
-LONG = """pre => [...pre.querySelectorAll(".hanging")]
-  .find((line) => /^ {4}\\S/.test(line.textContent) && line.getClientRects().length
-    && line.offsetHeight > 2 * parseFloat(getComputedStyle(line).lineHeight) - 2)
-  ?.textContent"""
-
-
-def test_a_long_line_of_code_goes_on_further_in_than_it_began(tab):
-    read(tab, built(CHAPTER).as_uri())
-    before = tab.locator(CODE).all_text_contents()
-    tab.set_viewport_size({"width": NARROW, "height": 800})
-    tab.wait_for_selector(".hanging", state="attached")
-    assert tab.locator(CODE).all_text_contents() == before  # what is copied
-    cut = "pre => pre.scrollWidth > pre.clientWidth"
-    assert [pre for pre in tab.locator(CODE).all() if pre.evaluate(cut)] == []
-    long = [line for pre in tab.locator(CODE).all() if (line := pre.evaluate(LONG))]
-    assert long
-    line = tab.locator(".hanging:visible", has_text=long[0].strip()).first
-    starts = line.evaluate(
-        """line => {
-          const range = document.createRange();
-          range.selectNodeContents(line);
-          const rects = [...range.getClientRects()].filter(({ width }) => width > 1);
-          const first = Math.min(...rects.map(({ top }) => top));
-          return [true, false].map((isFirst) => Math.min(...rects
-            .filter(({ top }) => (top < first + 8) === isFirst)
-            .map(({ left }) => left)));
-        }"""
-    )
-    assert starts[1] > starts[0] + 20
-
-
-def test_the_bar_above_a_page_has_few_buttons_large_enough_for_a_thumb(phone):
+@pytest.fixture(scope="module")
+def chapter(phone):
     read(phone, built(CHAPTER).as_uri())
-    buttons = phone.locator(".bd-header-article button:visible").all()
+    return phone
+
+
+# -- On a telephone --------------------------------------------------------------------
+
+
+def test_the_bar_above_a_page_has_few_buttons_with_names_large_enough_for_a_thumb(
+    chapter,
+):
+    bar = chapter.locator(".bd-header-article")
+    buttons = bar.locator("button:visible").all()
     assert len(buttons) == 4  # menu, theme, search, contents
     for button in buttons:
         box = button.bounding_box()
         assert min(box["width"], box["height"]) >= 40
-    assert phone.locator("button[onclick*='FullScreen']").count() == 0
-
-
-def test_the_buttons_above_a_page_have_names_and_leave_no_tooltip(phone):
-    read(phone, built(CHAPTER).as_uri())
     for name in ("Chapters", "On this page", "Theme: as the system has it"):
-        phone.locator(".bd-header-article").get_by_role("button", name=name).first.tap()
-        phone.wait_for_timeout(400)
-        assert phone.locator(".tooltip:visible").count() == 0
-        phone.keyboard.press("Escape")
-        phone.wait_for_timeout(400)
+        bar.get_by_role("button", name=name).first.tap()
+        chapter.wait_for_timeout(400)
+        assert chapter.locator(".tooltip:visible").count() == 0
+        chapter.keyboard.press("Escape")
+        chapter.wait_for_timeout(400)
+
+
+def test_the_button_to_the_top_covers_no_control(chapter):
+    for place, is_hidden in (("#summary", False), (".control", True)):
+        chapter.locator(place).first.scroll_into_view_if_needed()
+        chapter.wait_for_function(
+            "hidden => document.body.classList.contains('at-control') === hidden",
+            arg=is_hidden,
+        )
+    expect(chapter.locator("#pst-back-to-top")).to_be_hidden()
+
+
+def test_below_a_figure_a_word_says_that_it_can_be_enlarged_where_nothing_hovers(
+    chapter,
+):
+    figure = chapter.locator(".picture:visible").first
+    button = figure.get_by_role("button", name="Enlarge figure")
+    assert button.inner_text() == "Enlarge"
+    drawn, box = figure.locator("svg").first.bounding_box(), button.bounding_box()
+    assert box["y"] >= drawn["y"] + drawn["height"] - 1
+    button.tap()
+    chapter.get_by_role("dialog", name="Figure, large").wait_for()
 
 
 PLAYED = "01_text_to_tensors", "02_positions", "03_attention", "04_many_heads"
@@ -137,7 +81,6 @@ TARGETS = """all => all
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_control_needs_one_and_a_half_screens_and_has_targets_of_24_px(phone, name):
-    phone.set_viewport_size({"width": NARROW, "height": 850})
     read(phone, (HTML / "book" / f"{name}.html").as_uri())
     for control in phone.locator(".control").all():
         control.scroll_into_view_if_needed()
@@ -147,37 +90,70 @@ def test_a_control_needs_one_and_a_half_screens_and_has_targets_of_24_px(phone, 
             assert min(sizes) >= 24
 
 
-def test_the_button_to_the_top_covers_no_control(phone):
-    read(phone, CHAPTER.as_uri())
-    for place, is_hidden in ((".control", True), ("#summary", False)):
-        phone.locator(place).first.scroll_into_view_if_needed()
-        phone.wait_for_function(
-            "hidden => document.body.classList.contains('at-control') === hidden",
-            arg=is_hidden,
-        )
-    phone.locator(".control").first.scroll_into_view_if_needed()
-    expect(phone.locator("#pst-back-to-top")).to_be_hidden()
+# -- Code, icons and paper -------------------------------------------------------------
+
+CODE = "article .cell_input div.highlight pre:visible"
+# Where the first line of a long and indented one begins, and where the next ones do.
+STARTS = """pre => [...pre.querySelectorAll(".hanging")]
+  .filter((line) => /^ {4}\\S/.test(line.textContent) && line.getClientRects().length
+    && line.offsetHeight > 2 * parseFloat(getComputedStyle(line).lineHeight) - 2)
+  .map((line) => {
+    const range = document.createRange();
+    range.selectNodeContents(line);
+    const rects = [...range.getClientRects()].filter(({ width }) => width > 1);
+    const first = Math.min(...rects.map(({ top }) => top));
+    return [true, false].map((isFirst) => Math.min(...rects
+      .filter(({ top }) => (top < first + 8) === isFirst).map(({ left }) => left)));
+  })"""
 
 
-def test_below_a_figure_a_word_says_that_it_can_be_enlarged_where_nothing_hovers(phone):
-    read(phone, built(CHAPTER).as_uri())
-    figure = phone.locator(".picture:visible").first
-    button = figure.get_by_role("button", name="Enlarge figure")
-    assert button.inner_text() == "Enlarge"
-    drawn, box = figure.locator("svg").first.bounding_box(), button.bounding_box()
-    assert box["y"] >= drawn["y"] + drawn["height"] - 1
-    button.tap()
-    phone.get_by_role("dialog", name="Figure, large").wait_for()
+def test_icons_are_drawings_and_a_long_line_of_code_goes_on_further_in(tab):
+    asked, modes = [], set()
+    tab.on("request", lambda request: asked.append(request.url))
+    read(tab, built(CHAPTER).as_uri())
+    assert tab.locator(":is(i, span)[class*='fa-']").count() == 0
+    for icon in tab.locator(".icon:visible").all():
+        box = icon.bounding_box()
+        assert 10 < box["height"] < 30
+        assert box["width"] == pytest.approx(box["height"], rel=0.1)
+    for _ in range(3):  # the button for the theme shows its mode
+        button = tab.locator(".theme-switch-button:visible")
+        (icon,) = button.locator(".icon:visible").all()
+        modes.add(icon.get_attribute("data-mode"))
+        button.click()
+    assert modes == {"auto", "light", "dark"}
+    before = tab.locator(CODE).all_text_contents()
+    tab.set_viewport_size({"width": NARROW, "height": 800})
+    tab.wait_for_selector(".hanging", state="attached")
+    assert tab.locator(CODE).all_text_contents() == before  # what is copied
+    starts = []
+    for pre in tab.locator(CODE).all():
+        assert pre.evaluate("pre => pre.scrollWidth <= pre.clientWidth")
+        starts += pre.evaluate(STARTS)
+    assert starts
+    assert all(after > first + 20 for first, after in starts)
+    assert [url for url in asked if "webfont" in url] == []
 
 
-# -- Paper -----------------------------------------------------------------------------
+def test_each_icon_of_a_page_is_drawn_by_our_script_instead_of_the_themes():
+    script = ICONS.read_text("utf-8")
+    assert built(HTML / "_static/scripts" / ICONS.name).read_text("utf-8") == script
+    drawn = set(re.findall(r'^  "?([a-z-]+)"?: "M', script, re.MULTILINE))
+
+    def undrawn(page):
+        for classes in re.findall(
+            r'class="([^"]*\bfa-[^"]*)"', page.read_text("utf-8")
+        ):
+            yield from set(re.findall(r"\bfa-([\w-]+)", classes)) - STYLES - drawn
+
+    assert faults_of(undrawn) == {}
 
 
 def test_the_set_up_stays_folded_on_paper(tab, tmp_path):
     read(tab, built(HTML / "book" / "03_attention.html").as_uri())
-    tab.pdf(path=tmp_path / "page.pdf", format="A4")
-    pages = [page.extract_text() for page in PdfReader(tmp_path / "page.pdf").pages]
-    begins = pages[0] + pages[1]  # the first control stands between
+    tab.pdf(path=tmp_path / "page.pdf", format="A4", page_ranges="1-2")
+    pages = PdfReader(tmp_path / "page.pdf").pages
+    begins = "".join(page.extract_text() for page in pages)
     assert "the code is in the notebook" in begins
-    assert "use_book_style()" not in "".join(pages)
-    assert "Fig. 3.1" in begins  # it goes on below
+    assert "use_book_style()" not in begins
+    assert "Fig. 3.1" in begins  # below the first control
