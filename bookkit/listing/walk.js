@@ -204,7 +204,7 @@ if (!window.walkListens) {
       const buttons = callers.map((caller, level) => {
         const button = document.createElement("button");
         Object.assign(button, { type: "button", value: "up", textContent: caller });
-        button.dataset.level = level;
+        Object.assign(button.dataset, { level, lmSuppressShortcuts: "true" });
         return button;
       });
       const here = document.createElement("b"), file = document.createElement("span");
