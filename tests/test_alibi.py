@@ -40,25 +40,3 @@ def test_it_is_attention_by_the_formula(heads, causal, t):
     attend = AlibiAttention(H, causal=causal)
     assert_close(attend(query, key, value), expected)
     assert_close(attend.explicit(query, key, value)[0], expected)
-
-
-def test_among_equal_scores_the_nearer_key_has_more_weight():
-    query = key = torch.zeros(1, 2, 3, 4)
-    _, weights = AlibiAttention(2, causal=True).explicit(query, key, key)
-    for head in weights[0]:
-        assert head[2, 0] < head[2, 1] < head[2, 2]
-    assert weights[0, 0, 2, 2] > weights[0, 1, 2, 2]  # the first slope is the steepest
-
-
-def test_only_the_distance_counts(heads):
-    _, weights = AlibiAttention(H, causal=False).explicit(*heads)
-    moved = [torch.cat([torch.randn(B, H, 4, x.size(-1)), x], dim=2) for x in heads]
-    padding = torch.ones(B, 1, 1, S + 4, dtype=torch.bool)
-    padding[..., :4] = False
-    _, again = AlibiAttention(H, causal=False).explicit(*moved, padding)
-    assert_close(again[:, :, 4:, 4:], weights)
-
-
-def test_another_number_of_heads_is_refused(heads):
-    with pytest.raises(ValueError, match="query must have 4 heads, got 3"):
-        AlibiAttention(4, causal=True)(*heads)

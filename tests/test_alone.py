@@ -109,26 +109,6 @@ def test_it_may_have_a_window_and_is_recorded(reader, src):
             use_attention(reader, **{part: variant})
 
 
-def test_it_does_not_decode(reader, src):
-    with pytest.raises(AttributeError, match=r"'EncoderAlone' .* no attribute 'new_c"):
-        greedy_decode(reader, src)
-    with pytest.raises(ValueError, match="got a EncoderAlone"):
-        greedy_decode(FastDecoder(reader), src)
-
-
-def test_the_wrong_half_is_refused_by_name():
-    with pytest.raises(ValueError, match="must be None for an encoder alone, got 13"):
-        EncoderAlone(replace(READER, tgt_vocab_size=13))
-    with pytest.raises(ValueError, match="must be None for a decoder alone, got 13"):
-        DecoderAlone(READER)
-    with pytest.raises(TypeError, match="be a TransformerConfig, got a ModernConfig"):
-        Transformer(READER)
-    with pytest.raises(ValueError, match="must be given, got None and None"):
-        replace(READER, src_vocab_size=None)
-    with pytest.raises(ValueError, match="to share embeddings, got 13 and None"):
-        replace(READER, share_embeddings=True)
-
-
 def test_an_encoder_alone_may_pad_with_any_id(src):
     reader = EncoderAlone(replace(READER, pad_id=1)).eval()  # as RoBERTa does
     wider = F.pad(src, (0, 2), value=1)
@@ -211,36 +191,6 @@ def test_tokens_are_drawn_with_their_probabilities(writer):
     expected = logits.softmax(dim=-1)
     assert_close(counts / many, expected, rtol=0, atol=0.04)
     assert counts[PAD] == 0
-
-
-def test_the_model_stays_in_its_mode(writer):
-    writer.train()
-    continue_tokens(writer, [[1]])
-    assert writer.training
-
-
-@pytest.mark.parametrize(
-    ("prompts", "choices", "message"),
-    [
-        ([[1], []], {}, "prompt 1 must have 1 to 11 tokens, got 0"),
-        ([[3] * 12], {}, "prompt 0 must have 1 to 11 tokens, got 12"),
-        ([[1, 0]], {}, "prompt 0 must not hold PAD, got 0"),
-        ([[1]], {"max_len": 12}, r"max_len must be in \[1, 11\], got 12"),
-        ([[1]], {"max_len": 0}, r"max_len must be in \[1, 11\], got 0"),
-        ([[1]], {"top_k": 0}, "top_k must be at least 1, got 0"),
-    ],
-)
-def test_what_cannot_be_continued_is_refused(writer, prompts, choices, message):
-    with pytest.raises(ValueError, match=message):
-        continue_tokens(writer, prompts, **choices)
-
-
-def test_a_model_with_a_source_is_refused():
-    model = ModernTransformer(replace(READER, tgt_vocab_size=17))
-    with pytest.raises(
-        ValueError, match="no source to write on, got src_vocab_size 13"
-    ):
-        continue_tokens(model, [[1]])
 
 
 def test_no_prompt_gets_no_text(writer):

@@ -110,70 +110,7 @@ def test_without_a_choice_the_model_is_that_of_the_paper():
         assert ours.equal(theirs)
 
 
-def test_the_choice_changes_what_the_model_computes(choice, tokens):
-    found = []
-    for config in (CONFIG, replace(CONFIG, **choice[0])):
-        torch.manual_seed(3)
-        found.append(ModernTransformer(config).eval()(*tokens))
-    assert not torch.allclose(*found)
-
-
-def test_no_prediction_depends_on_a_later_token_or_on_padding(model, tokens):
-    src, tgt = tokens
-    expected = model(src, tgt)
-    changed = tgt.clone()
-    changed[:, 4:] = 3
-    assert_close(model(src, changed)[:, :4], expected[:, :4], rtol=0, atol=1e-12)
-    longer = F.pad(src, (0, 2), value=PAD)
-    assert_close(model(longer, tgt), expected)
-
-
-def test_with_and_without_a_cache_it_writes_the_same(model, tokens):
-    src, tgt = tokens
-    memory, mask, cache = model.encode(src), padding_mask(src, PAD), model.new_cache()
-    steps = [model.decode(tgt[:, [t]], memory, mask, cache) for t in range(T)]
-    assert_close(torch.cat(steps, dim=1), model.decode(tgt, memory, mask))
-    written = greedy_decode(model, src, max_len=9)
-    assert written == greedy_decode(model, src, max_len=9, use_cache=False)
-    found = [
-        beam_search(model, src, beam_size=3, max_len=9, use_cache=use_cache)
-        for use_cache in (True, False)
-    ]
-    with_cache, without = ([[h.tokens for h in row] for row in part] for part in found)
-    assert with_cache == without
-
-
-def test_every_weight_learns(config, tokens):
-    model = ModernTransformer(config).train()
-    optimizer, losses = torch.optim.Adam(model.parameters(), lr=1e-2), []
-    for _ in range(8):
-        logits = model(*tokens)
-        loss = F.cross_entropy(logits.flatten(0, 1), tokens[1].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        assert all(p.grad.isfinite().all() for p in model.parameters())
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0]
-    assert all(p.grad.any() for p in model.parameters() if p.dim() == 2)
-
-
-def test_a_decoder_alone_takes_the_choice_as_well(config, tokens):
-    alone = DecoderAlone(replace(config, src_vocab_size=None)).eval()
-    cache = alone.new_cache()
-    steps = [alone.decode(tokens[1][:, [t]], cache=cache) for t in range(T)]
-    assert_close(torch.cat(steps, dim=1), alone(tokens[1]))
-
-
 # -- On its ways -----------------------------------------------------------------------
-
-
-def test_a_file_brings_the_choice_along(model, tokens, tmp_path):
-    save_model(tmp_path / "model.safetensors", model)
-    loaded = load_model(tmp_path / "model.safetensors", FAMILIES)
-    assert type(loaded) is ModernTransformer
-    assert loaded.config == model.config
-    assert_close(loaded(*tokens), model(*tokens))
 
 
 def test_the_fast_decoder_writes_the_same_or_refuses_it_by_name(model, tokens, choice):
@@ -216,33 +153,6 @@ def test_the_command_makes_a_plain_transformer_without_a_choice(choices):
 # -- One by one ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_every_norm_is_replaced(norm_first):
-    config = replace(CONFIG, norm="rms", norm_first=norm_first, norm_eps=0.1)
-    model = ModernTransformer(config)
-    norms = [m for m in model.modules() if isinstance(m, RMSNorm)]
-    assert not [m for m in model.modules() if isinstance(m, nn.LayerNorm)]
-    assert len(norms) == 2 * 2 + 2 * 3 + 2 * norm_first
-    assert {norm.eps for norm in norms} == {0.1}
-
-
-def test_a_cache_of_two_groups_is_a_third_of_that_of_six_heads(tokens):
-    sizes = []
-    for config in (CONFIG, replace(CONFIG, num_key_heads=2)):
-        model = ModernTransformer(config).eval()
-        cache, src = model.new_cache(), tokens[0]
-        mask = padding_mask(src, PAD)
-        model.decode(tokens[1][:, :1], model.encode(src), mask, cache)
-        kept = [part for layer in cache.layers for part in layer]
-        sizes.append(sum(part.k.numel() + part.v.numel() for part in kept))
-    assert sizes[0] == 3 * sizes[1]
-
-
-def test_with_as_many_groups_as_heads_the_model_is_the_papers():
-    model = ModernTransformer(replace(CONFIG, num_key_heads=6))
-    assert not [m for m in model.modules() if isinstance(m, GroupedAttention)]
-
-
 def test_embeddings_without_a_scale_are_the_rows_of_the_table(tokens):
     for scale in (True, False):
         model = ModernTransformer(replace(CONFIG, scale_embeddings=scale, num_heads=4))
@@ -276,38 +186,3 @@ def test_penalties_to_both_sides_cannot_tell_a_sentence_from_its_mirror_image(to
         model = ModernTransformer(replace(CONFIG, positions=positions)).eval()
         back = model.encode(src.flip(1)).flip(1)
         assert torch.allclose(back, model.encode(src)) == mirrored
-
-
-def test_penalties_are_recorded_and_are_not_replaced_by_what_tells_no_positions(tokens):
-    model = ModernTransformer(replace(CONFIG, positions="alibi")).eval()
-    expected = model(*tokens)
-    with record_attention(model) as maps:
-        assert_close(model(*tokens), expected)
-    assert maps["decoder.layers.1.self_attention"].shape == (B, 6, T, T)
-    with pytest.raises(ValueError, match=r"got AlibiAttention\(.*=6\)"):
-        use_attention(model, decoder=WindowAttention(3, causal=True))
-    use_attention(model, decoder=AlibiAttention(6, causal=True))
-    use_attention(model, cross=FullAttention(causal=False))
-    assert_close(model(*tokens), expected)
-
-
-def test_a_sequence_beyond_max_len_is_refused_by_every_kind(tokens):
-    for positions in POSITIONS:
-        model = ModernTransformer(replace(CONFIG, positions=positions)).eval()
-        with pytest.raises(ValueError, match="at most max_len long, got 15 and 14"):
-            model(torch.full((2, 15), 3), tokens[1])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"norm": "batch"}, "norm must be one of layer, rms, got batch"),
-        ({"num_key_heads": 0}, "num_key_heads must be at least 1, got 0"),
-        ({"num_key_heads": 4}, "divisible by num_key_heads, got 6 and 4"),
-        ({"positions": "rope"}, "learned, rotary, alibi, none, got rope"),
-        ({"positions": "rotary", "num_heads": 8}, r"d_k must be even .* got 3"),
-    ],
-)
-def test_an_unknown_choice_is_refused_with_its_value(changes, message):
-    with pytest.raises(ValueError, match=message):
-        ModernTransformer(replace(CONFIG, **changes))

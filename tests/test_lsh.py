@@ -150,8 +150,3 @@ def test_a_hidden_position_sees_nothing_and_gets_zeros(heads, padding):
 
 
 # -- Refusals --------------------------------------------------------------------------
-
-
-def test_an_odd_number_of_buckets_is_refused():
-    with pytest.raises(ValueError, match="num_buckets must be even, got 3"):
-        LSHAttention(3, 1, 1, causal=True)

@@ -118,30 +118,3 @@ def test_nothing_judged_costs_nothing():
 
 
 # -- What is refused -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"share": 1.0}, r"share must be in \[0, 1\), got 1.0"),
-        ({"share": -0.1}, r"share must be in \[0, 1\), got -0.1"),
-        ({"masked": 0.8, "random": 0.3}, "at most 1 together, got 0.8 and 0.3"),
-        ({"masked": -0.5}, "at most 1 together, got -0.5 and 0.1"),
-        ({"random": -0.5}, "at most 1 together, got 0.8 and -0.5"),
-        ({"vocab_size": 4}, r"leave a word .* got 4 and \[0, 1, 2, 3\]"),
-    ],
-)
-def test_impossible_shares_are_refused(changes, words):
-    with pytest.raises(ValueError, match=words):
-        mask_tokens(torch.full((B, S), 5), **{**IDS, **changes})
-
-
-def test_a_loss_of_other_shapes_or_kinds_is_refused():
-    logits, tokens = torch.randn(B, S, V), torch.full((B, S), 5)
-    judged = torch.ones(B, S, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"judged .* got \(3, 5\) and \(3, 7\)"):
-        masked_token_loss(logits, tokens, judged[:, :5], PAD)
-    with pytest.raises(TypeError, match=r"judged must be boolean, got torch\.int64"):
-        masked_token_loss(logits, tokens, judged.long(), PAD)
-    with pytest.raises(ValueError, match="logits must have the shape of targets"):
-        masked_token_loss(logits[:, :5], tokens, judged, PAD)

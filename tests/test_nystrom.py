@@ -109,39 +109,4 @@ def test_positions_that_are_all_the_same_are_no_trouble():
     assert torch.autograd.grad(out.sum(), heads)[0].isfinite().all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("way", ["inputs", "autocast"])
-def test_in_16_bits_it_gives_nearly_what_it_gives_in_double_precision(
-    heads, padding, dtype, way
-):
-    attend, heads = NystromAttention(3), [x.to(dtype) for x in heads]
-    expected = attend(*(x.double() for x in heads), padding)
-    inputs = [x.float() for x in heads] if way == "autocast" else heads
-    with torch.autocast("cpu", dtype, enabled=way == "autocast"):
-        found, (explicit, weights) = (
-            form(*inputs, padding) for form in (attend, attend.explicit)
-        )
-    for out in (found, explicit):
-        assert out.dtype == weights.dtype == inputs[2].dtype
-        eps = torch.finfo(out.dtype).eps
-        assert_close(out.double(), expected, rtol=eps, atol=1e-4)
-
-
 # -- Refusals --------------------------------------------------------------------------
-
-
-def test_fewer_queries_than_keys_are_refused(heads):
-    query, key, value = heads
-    with pytest.raises(ValueError, match="as long as key with landmarks, got 5 and 13"):
-        NystromAttention(8)(query[:, :, :T], key, value)
-
-
-def test_a_decoder_refuses_it_since_it_is_not_causal():
-    config = {"d_model": 12, "num_heads": 3, "d_ff": 17, "num_layers": 1}
-    model = Transformer(
-        TransformerConfig(src_vocab_size=13, tgt_vocab_size=17, **config)
-    )
-    with pytest.raises(ValueError, match=r"must be causal, got NystromA.*=8\)"):
-        use_attention(model, decoder=NystromAttention(8))
-    with pytest.raises(ValueError, match=r"cross-attend, got NystromA.*=8\)"):
-        use_attention(model, cross=NystromAttention(8))
