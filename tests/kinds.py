@@ -52,11 +52,14 @@ def made(kind, choices, heads, causal):
         return None
 
 
-def a_few(kind, heads, causal, most=9):
-    """The same few variants of a kind each time."""
+def a_few(kind, heads, causal, most=12):
+    """The same few variants of a kind each time, with small numbers for the most."""
     chance, found = Random(0), {}
-    for _ in range(200):
-        drawn = {n: chance.choice(VALUES[t]) for n, t in choices_of(kind).items()}
+    for _ in range(500):
+        drawn = {
+            name: min(chance.choices(VALUES[of_type], k=3))
+            for name, of_type in choices_of(kind).items()
+        }
         variant = made(kind, drawn, heads, causal)
         if variant is not None and len(found) < most:
             found[variant] = True
@@ -66,7 +69,10 @@ def a_few(kind, heads, causal, most=9):
 @st.composite
 def variants(draw, kind, heads, causal):
     """Any variant of a kind."""
-    drawn = {n: draw(st.sampled_from(VALUES[t])) for n, t in choices_of(kind).items()}
+    drawn = {
+        name: draw(st.sampled_from(VALUES[of_type]))
+        for name, of_type in choices_of(kind).items()
+    }
     variant = made(kind, drawn, heads, causal)
     assume(variant is not None)
     return variant

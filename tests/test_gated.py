@@ -1,6 +1,4 @@
-import pytest
 import torch
-from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.model import ACTIVATIONS, FeedForward
@@ -17,16 +15,12 @@ def test_it_is_the_formula_of_swiglu():
     assert_close(layer(x), expected)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_with_a_gate_that_is_open_it_is_a_feed_forward_network(activation):
-    layer = GatedFeedForward(WIDTH, D_FF, activation=activation)
-    plain = FeedForward(WIDTH, D_FF, activation=activation)
-    for ours, theirs in ((plain.w_1, layer.w_1), (plain.w_2, layer.w_2)):
-        ours.weight = theirs.weight
-        torch.nn.init.zeros_(ours.bias)
+def test_the_gate_may_have_any_activation():
     x = torch.randn(B, T, WIDTH)
-    layer.w_3.forward = lambda x: torch.ones(*x.shape[:-1], D_FF)
-    assert_close(layer(x), plain(x))
+    for name, activation in ACTIVATIONS.items():
+        layer = GatedFeedForward(WIDTH, D_FF, activation=name)
+        expected = layer.w_2(activation(layer.w_1(x)) * layer.w_3(x))
+        assert_close(layer(x), expected)
 
 
 def test_two_thirds_of_the_inner_width_cost_as_much_as_without_a_gate():
