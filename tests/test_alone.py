@@ -9,7 +9,6 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.faster import FastDecoder
-from transformer_lib.model import record_attention
 from transformer_lib.training import load_model, save_model
 from transformer_lib.variants import (
     FAMILIES,
@@ -17,9 +16,7 @@ from transformer_lib.variants import (
     EncoderAlone,
     ModernConfig,
     ModernTransformer,
-    WindowAttention,
     continue_tokens,
-    use_attention,
 )
 
 B, S, PAD, BOS, EOS = 2, 7, 0, 1, 2
@@ -90,14 +87,6 @@ def test_every_weight_learns_and_a_file_brings_it_back(src, tie, tmp_path):
     loaded = load_model(tmp_path / "model.safetensors", FAMILIES)
     assert type(loaded) is EncoderAlone
     assert_close(loaded(src), model(src))
-
-
-def test_it_may_have_a_window_and_is_recorded(reader, src):
-    window = WindowAttention(2, causal=False)
-    with use_attention(reader, encoder=window), record_attention(reader) as maps:
-        reader(src)
-    assert maps.keys() == {f"encoder.layers.{i}.self_attention" for i in (0, 1)}
-    assert not maps["encoder.layers.0.self_attention"][..., 0, 2:].any()
 
 
 # -- A decoder alone -------------------------------------------------------------------

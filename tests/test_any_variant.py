@@ -167,14 +167,3 @@ def test_what_is_causal_gets_no_gradient_from_the_future(call):
         )
         for gradient in found:
             assert gradient[:, :, s - t + step + 1 :].eq(0).all()
-
-
-@examples(75, 3_000)
-@given(calls(kinds=EXACT))
-def test_the_last_queries_alone_get_what_they_get_among_all(call):
-    variant, (query, key, value), padding = call
-    whole = variant(query, key, value, padding)
-    bound = rounding(variant, (query, key, value))
-    for t in range(1, query.size(2)):
-        last = variant(query[:, :, -t:], key, value, padding)
-        assert_close(last, whole[:, :, -t:], **bound)

@@ -123,15 +123,6 @@ def test_a_node_hears_exactly_those_as_many_edges_away_as_there_are_layers(layer
         assert (gradient != 0).any(-1).tolist() == expected
 
 
-def test_renumbered_nodes_with_their_renumbered_mask_give_renumbered_vectors():
-    gather, x = GraphAttention(D_MODEL, H, 2), torch.randn(B, S, D_MODEL)
-    mask, order = edge_mask(EDGES, S), torch.tensor([3, 6, 0, 5, 1, 4, 2])
-    renumbered = mask[..., order, :][..., order]
-    expected = gather(x, mask)[:, order]
-    assert_close(gather(x[:, order], renumbered), expected, rtol=0, atol=1e-12)
-    assert (gather(x[:, order], mask) - expected).abs().max() > 1e-3
-
-
 def test_one_layer_is_the_attention_of_the_book_and_two_have_an_elu_between():
     gather, x = GraphAttention(D_MODEL, H, 2), torch.randn(B, S, D_MODEL)
     mask = edge_mask(EDGES, S)

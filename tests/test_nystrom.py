@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from transformer_lib.model import fused_attention, scaled_dot_product_attention
+from transformer_lib.model import scaled_dot_product_attention
 from transformer_lib.variants import NystromAttention
-from transformer_lib.variants.attention.nystrom import cut, landmarks
+from transformer_lib.variants.attention.nystrom import cut
 
 B, H, S, D_K, D_V = 2, 3, 13, 7, 11
 
@@ -35,14 +35,6 @@ def test_each_visible_position_is_in_one_run_and_runs_are_equally_long(padding, 
         assert there.max() - there.min() <= 1
 
 
-def test_landmarks_are_the_means_of_what_is_visible(heads, padding):
-    q, k, there, _ = landmarks(*heads[:2], padding, 2)
-    assert_close(q[0, :, 0], heads[0][0, :, 5:9].mean(dim=1))
-    assert_close(k[0, :, 1], heads[1][0, :, 9:].mean(dim=1))
-    assert_close(k[1, :, 0], heads[1][1, :, :5].mean(dim=1))
-    assert there.all()
-
-
 # -- The computation -------------------------------------------------------------------
 
 
@@ -68,13 +60,6 @@ def test_with_a_landmark_for_each_position_it_is_full_attention(heads, padding, 
         shown = slice(None) if mask is None else mask[:, 0, 0]
         found, expected = found.transpose(1, 2)[shown], expected.transpose(1, 2)[shown]
         assert_close(found, expected, rtol=1e-6, atol=1e-6)
-
-
-def test_one_landmark_gives_every_query_the_same(heads):
-    query, key, value = heads
-    out = NystromAttention(1)(*heads)
-    asks = query.mean(dim=2, keepdim=True)
-    assert_close(out, fused_attention(asks, key, value).expand_as(out))
 
 
 def test_hidden_queries_change_nothing_for_the_others(heads, padding):

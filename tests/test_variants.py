@@ -17,7 +17,6 @@ from transformer_lib.model import (
 )
 from transformer_lib.variants import (
     FullAttention,
-    NystromAttention,
     Variant,
     WindowAttention,
     use_attention,
@@ -76,12 +75,6 @@ def test_full_attention_is_fused_attention(heads, padding, causal):
             assert_close(attend(query, key, value, rows), expected)
 
 
-def test_full_attention_of_another_sequence_is_fused_attention(heads):
-    query, key, value = heads[0], *(x[:, :, :3] for x in heads[1:])
-    expected = fused_attention(query, key, value)
-    assert_close(FullAttention(causal=False)(query, key, value), expected)
-
-
 def test_in_a_model_full_attention_changes_nothing(model, tokens):
     before = model(*tokens)
     full = FullAttention(causal=False)
@@ -101,7 +94,12 @@ def test_a_model_with_windows_is_the_model_under_their_masks(model, tokens):
     with use_attention(model, encoder=ALL, decoder=BACK):
         assert_close(model(*tokens), other(*tokens))
         assert not torch.allclose(model(*tokens), before)
+        with record_attention(model) as maps:
+            model(*tokens)
+    weights = maps["decoder.layers.1.self_attention"]
+    assert not weights.masked_select(~window_mask(T, T, 3, causal=True)).any()
     assert_close(model(*tokens), before)
+    assert "target_mask" not in vars(model)
 
 
 def test_one_layer_alone_may_have_a_window(model, tokens):
@@ -115,42 +113,10 @@ def test_one_layer_alone_may_have_a_window(model, tokens):
     assert_close(model(*tokens), other(*tokens))
 
 
-def test_one_use_in_another_comes_back_to_the_first(model, tokens):
-    first = use_attention(model, decoder=BACK)
-    expected = model(*tokens)
-    wide = WindowAttention(5, causal=True)
-    with use_attention(model, decoder=[wide, None], encoder=ALL):
-        assert not torch.allclose(model(*tokens), expected)
-    assert_close(model(*tokens), expected)
-    first.close()
-    assert "target_mask" not in vars(model)
-
-
-def test_landmarks_of_an_encoder_leave_padding_out_and_are_recorded(model, tokens):
-    use_attention(model, encoder=NystromAttention(3))
-    src, tgt = tokens
-    expected = model(src, tgt)
-    assert_close(model(src[1:, :8], tgt[1:]), expected[1:])
-    with record_attention(model) as maps:
-        assert_close(model(src, tgt), expected)
-    weights = maps["encoder.layers.1.self_attention"][1]
-    assert (weights[..., 8:].abs() < 1e-12).all()
-
-
 @pytest.mark.parametrize("copied", [deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_a_copy_attends_as_the_model_does(model, tokens, copied):
     use_attention(model, encoder=ALL, decoder=BACK)
     assert_close(copied(model)(*tokens), model(*tokens))
-
-
-def test_a_recording_shows_the_weights_of_the_window(model, tokens):
-    use_attention(model, encoder=ALL, decoder=BACK)
-    with record_attention(model) as maps:
-        model(*tokens)
-    weights = maps["decoder.layers.1.self_attention"]
-    assert not weights.masked_select(~window_mask(T, T, 3, causal=True)).any()
-    assert_close(weights.sum(dim=-1), torch.ones(B, H, T))
-    assert model.decoder.layers[1].self_attention.attend is BACK
 
 
 def test_without_an_explicit_form_recording_is_refused_and_nothing_is_changed(model):
@@ -182,10 +148,3 @@ def test_what_is_refused_changes_no_layer(model, error, message, choice):
     layers = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
     assert all(layer.attend is fused_attention for layer in layers)
     assert "target_mask" not in vars(model)
-
-
-def test_what_attends_otherwise_already_is_left_alone(model):
-    model.decoder.layers[1].self_attention.attend = uniform
-    with pytest.raises(ValueError, match="hold no other attention, got uniform"):
-        use_attention(model, decoder=[BACK, None])
-    assert model.decoder.layers[0].self_attention.attend is fused_attention
