@@ -15,7 +15,6 @@ from transformer_lib.variants import (
     DecoderAlone,
     EncoderAlone,
     ModernConfig,
-    ModernTransformer,
     continue_tokens,
 )
 
@@ -58,13 +57,6 @@ def writer():
 
 
 # -- An encoder alone ------------------------------------------------------------------
-
-
-def test_it_is_the_encoder_of_a_whole_model_and_an_output(reader, src):
-    whole = ModernTransformer(replace(READER, tgt_vocab_size=13)).eval()
-    whole.load_state_dict(reader.state_dict(), strict=False)
-    assert_close(reader.encode(src), whole.encode(src))
-    assert_close(reader(src), whole.output(whole.encode(src)))
 
 
 def test_every_position_sees_all_tokens_and_no_padding(reader, src):

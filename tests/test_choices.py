@@ -4,7 +4,6 @@ from dataclasses import asdict, fields, replace
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -15,7 +14,7 @@ from transformer_lib.javascript.weights import to_script
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.translation import Translator
 from transformer_lib.translation.run import MODEL_CHOICES, require_choices, untrained
-from transformer_lib.variants import ModernConfig, ModernTransformer, RMSNorm
+from transformer_lib.variants import ModernConfig, ModernTransformer
 
 B, T, S, PAD = 2, 7, 11, 0
 CONFIG = ModernConfig(
@@ -83,39 +82,17 @@ def test_the_choice_changes_what_is_computed_and_every_weight_learns(choice, tok
     assert all(p.grad.any() for p in model.parameters() if p.dim() == 2)
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_every_norm_is_replaced(norm_first):
-    config = replace(CONFIG, norm="rms", norm_first=norm_first, norm_eps=0.1)
-    model = ModernTransformer(config)
-    norms = [m for m in model.modules() if isinstance(m, RMSNorm)]
-    assert not [m for m in model.modules() if isinstance(m, nn.LayerNorm)]
-    assert len(norms) == 2 * 2 + 2 * 3 + 2 * norm_first
-    assert {norm.eps for norm in norms} == {0.1}
-
-
-@pytest.mark.parametrize("scale", [True, False])
-def test_embeddings_without_a_scale_are_the_rows_of_the_table(tokens, scale):
-    embedding = ModernTransformer(replace(CONFIG, scale_embeddings=scale)).src_embedding
-    expected = embedding.table.weight[tokens[0]] * (24**0.5 if scale else 1)
-    expected[tokens[0] == PAD] = 0
-    assert_close(embedding(tokens[0]), expected)
-
-
-def test_without_positions_the_encoder_knows_no_order(tokens):
-    model = ModernTransformer(replace(CONFIG, positions="none")).eval()
-    src, order = tokens[0][:1], torch.randperm(S)
-    assert_close(model.encode(src[:, order]), model.encode(src)[:, order])
-
-
-@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
 def test_positions_in_attention_tell_the_order_but_not_the_place(tokens, positions):
     model = ModernTransformer(replace(CONFIG, positions=positions)).eval()
     src, order = tokens[0][:1], torch.tensor([3, 0, 1, 2, *range(4, S)])
-    assert not torch.allclose(model.encode(src[:, order]), model.encode(src)[:, order])
+    expected = model.encode(src)
     moved = F.pad(src, (4, 0), value=PAD)
-    assert_close(model.encode(moved)[:, 4:], model.encode(src))
-    back = model.encode(src.flip(1)).flip(1)  # penalties are alike to both sides
-    assert torch.allclose(back, model.encode(src)) == (positions == "alibi")
+    assert_close(model.encode(moved)[:, 4:], expected)
+    shuffled, mirrored = model.encode(src[:, order]), model.encode(src.flip(1))
+    assert torch.allclose(shuffled, expected[:, order]) == (positions == "none")
+    # ALiBi's penalties are alike to both sides.
+    assert torch.allclose(mirrored, expected.flip(1)) == (positions != "rotary")
 
 
 # -- On its ways -----------------------------------------------------------------------

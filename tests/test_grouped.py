@@ -49,9 +49,3 @@ def test_the_caches_keep_the_groups_alone_and_every_head_is_recorded():
     assert_close(layer(x, memory, memory, cache=source), expected)
     assert source.k.shape == (B, G, S, D_K)
     assert maps[""].shape == (B, H, T, S)
-
-
-def test_dropout_is_for_training():
-    layer, x = GroupedAttention(WIDTH, H, G, dropout=0.5), torch.randn(B, T, WIDTH)
-    assert not torch.equal(layer(x, x, x), layer(x, x, x))
-    assert torch.equal(layer.eval()(x, x, x), layer(x, x, x))

@@ -12,19 +12,6 @@ B, H, S, D_K, D_V = 2, 3, 13, 7, 11
 # -- The landmarks ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("count", "seen", "expected"),
-    [
-        (3, "1111111", ["1110000", "0001100", "0000011"]),
-        (2, "1011010", ["1010000", "0001010"]),
-    ],
-)
-def test_visible_positions_are_cut_into_runs(count, seen, expected):
-    padding = torch.tensor([[[[digit == "1" for digit in seen]]]])
-    runs = cut(padding, torch.zeros(1, 1, 7, 2), count)[0, 0].int().tolist()
-    assert ["".join(map(str, run)) for run in runs] == expected
-
-
 @pytest.mark.parametrize("count", [1, 3, 8, 9, 40])
 def test_each_visible_position_is_in_one_run_and_runs_are_equally_long(padding, count):
     runs = cut(padding, torch.zeros(B, H, S, D_K), count)

@@ -58,9 +58,3 @@ def test_a_cache_keeps_turned_keys_and_gives_the_same(layer):
     assert_close(torch.cat(steps, dim=1), layer(x, x, x, causal_mask(T)))
     assert cache.k.shape == (B, G, T, D_K)
     assert_close(cache.k, layer._project_turned(x, x, 0)[0])
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_the_dtype_stays(layer, dtype):
-    x = torch.randn(B, T, WIDTH, dtype=dtype)
-    assert layer.to(dtype)(x, x, x).dtype == dtype
