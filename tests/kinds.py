@@ -18,16 +18,13 @@ from transformer_lib.variants import Variant, attention
 VALUES = {int: (0, 1, 2, 3, 4, 5, 7, 12, 13, 14), bool: (False, True)}
 
 
-def is_kind(found):
-    is_variant = isinstance(found, type) and issubclass(found, Variant)
-    return is_variant and not inspect.isabstract(found)
-
-
 KINDS = [
     found
     for module in iter_modules(attention.__path__, f"{attention.__name__}.")
     for found in vars(import_module(module.name)).values()
-    if is_kind(found) and found.__module__ == module.name
+    if getattr(found, "__module__", None) == module.name
+    and (isinstance(found, type) and issubclass(found, Variant))
+    and not inspect.isabstract(found)
 ]
 
 

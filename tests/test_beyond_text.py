@@ -136,14 +136,10 @@ def test_one_layer_is_the_attention_of_the_book_and_two_have_an_elu_between():
 
 def test_every_cloud_lies_on_its_solid_up_to_noise():
     points, labels = random_clouds(97, 31, torch.Generator().manual_seed(1))
+    again, _ = random_clouds(97, 31, torch.Generator().manual_seed(1))
+    assert again.equal(points)
     assert points.shape == (97, 31, 3)
     assert labels.unique().tolist() == list(range(len(SHAPES)))
     away = points[labels == SHAPES.index("sphere")].norm(dim=-1)
     assert (away.std(1) < 0.04).all()  # as far from the middle as one another
     assert ((away.mean(1) > 0.75) & (away.mean(1) < 1.25)).all()
-
-
-def test_the_same_generator_gives_the_same_clouds_and_another_others():
-    draw = [random_clouds(5, 7, torch.Generator().manual_seed(n))[0] for n in (1, 1, 2)]
-    assert torch.equal(draw[0], draw[1])
-    assert not torch.equal(draw[0], draw[2])

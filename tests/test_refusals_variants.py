@@ -70,11 +70,6 @@ def while_recorded(model):
         use_attention(model, encoder=ALL)
 
 
-def with_a_function(model, **parts):
-    model.decoder.layers[0].self_attention.attend = torch.add
-    use_attention(model, **parts)
-
-
 def with_another_layer(model):
     model.decoder.layers[0].cross_attention = nn.Identity()
     use_attention(model, cross=FULL)
@@ -126,7 +121,6 @@ PLACES = [
     ("cross must be None", lambda: use_attention(EncoderAlone(READER), cross=FULL)),
     ("decoder must be None for a", lambda: use_attention(nn.Identity(), decoder=BACK)),
     ("no other attention, got recording", lambda: while_recorded(model())),
-    ("no other attention, got add", lambda: with_a_function(model(), decoder=BACK)),
     ("replaced, got AlibiA", lambda: use_attention(model(**ALIBI), decoder=BACK)),
 ]
 CONFIGS = [

@@ -3,12 +3,7 @@ import torch
 from torch.testing import assert_close
 
 from transformer_lib.model import SelfAttentionCache, causal_mask, record_attention
-from transformer_lib.variants import (
-    GroupedAttention,
-    RotaryAttention,
-    rotate,
-    rotation_table,
-)
+from transformer_lib.variants import RotaryAttention, rotate, rotation_table
 
 B, H, G, T, WIDTH, D_K, LONG = 2, 6, 3, 7, 36, 6, 11
 
@@ -26,18 +21,6 @@ def test_pairs_are_turned_as_the_product_with_complex_numbers():
     expected = torch.cat([turned.real, turned.imag], dim=-1)
     assert_close(rotate(x, table), expected)
     assert_close(rotate(x, table).norm(dim=-1), x.norm(dim=-1))
-
-
-def test_position_zero_and_values_are_not_turned(layer):
-    x = torch.randn(B, 1, WIDTH)
-    plain = GroupedAttention(WIDTH, H, G)
-    plain.load_state_dict(layer.state_dict())
-    assert_close(layer(x, x, x), plain(x, x, x))
-    y = torch.randn(B, T, WIDTH)
-    layer.w_q.weight.data.zero_()
-    layer.w_q.bias.data.zero_()
-    plain.load_state_dict(layer.state_dict())
-    assert_close(layer(y, y, y), plain(y, y, y))  # uniform weights: the mean of values
 
 
 def test_the_recorded_weights_are_those_of_the_turned_vectors(layer):

@@ -11,7 +11,6 @@ from transformer_lib.model import (
     MultiHeadAttention,
     Transformer,
     TransformerConfig,
-    causal_mask,
     fused_attention,
     record_attention,
 )
@@ -23,7 +22,7 @@ from transformer_lib.variants import (
     window_mask,
 )
 
-B, H, T, S, D_K, D_V, PAD = 2, 3, 7, 11, 5, 13, 0
+B, H, T, S, PAD = 2, 3, 7, 11, 0
 SIZES = {"d_model": 12, "num_heads": H, "d_ff": 17, "num_layers": 2}
 CONFIG = TransformerConfig(src_vocab_size=13, tgt_vocab_size=17, **SIZES)
 BACK, ALL = WindowAttention(3, causal=True), WindowAttention(3, causal=False)
@@ -54,24 +53,6 @@ def masked(causal):
         return fused_attention(query, key, value, mask & window, dropout)
 
     return attend
-
-
-# -- Full attention --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("causal", [True, False])
-def test_full_attention_is_fused_attention(heads, padding, causal):
-    attend = FullAttention(causal=causal)
-    for t in (S, T, 1):
-        query, key, value = heads[0][:, :, -t:], *heads[1:]
-        seen = causal_mask(S)[:, :, -t:] if causal else torch.ones(1, 1, 1, S).bool()
-        for rows in (None, padding, padding[:1]):
-            mask = seen if rows is None else seen & rows
-            expected = fused_attention(query, key, value, mask)
-            assert_close(attend(query, key, value, rows), expected)
-
-
-# -- In a model ------------------------------------------------------------------------
 
 
 def test_a_model_with_windows_is_the_model_under_their_masks(model, tokens):
