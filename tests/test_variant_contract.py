@@ -138,7 +138,8 @@ def test_dropout_drops_that_share_of_the_weights_and_keeps_the_mean(attend):
         assert (kept == 0).double().mean().item() == pytest.approx(0.25, abs=0.03)
         eight, values = zeros.view(250, H, 8, 2), ones.view(250, H, 8, 1)
         kept = function(eight, eight, values, None, 0.5)
-        assert kept.unique().numel() > 2  # weight by weight
+        sees_several = attend.explicit(eight, eight, values)[1].count_nonzero(-1) > 1
+        assert kept.unique().numel() > 2 or not sees_several.any()  # weight by weight
         assert kept.mean().item() == pytest.approx(1, abs=0.05)
 
 
