@@ -25,8 +25,10 @@ from transformer_lib.variants import (
     LSHAttention,
     ModernConfig,
     ModernTransformer,
+    NoPositions,
     NystromAttention,
     PatchEmbedding,
+    RotaryAttention,
     WindowAttention,
     continue_tokens,
     cut_into_patches,
@@ -45,6 +47,7 @@ BOTH = ModernConfig(src_vocab_size=13, tgt_vocab_size=17, **SIZES)
 READER, WRITER = replace(BOTH, tgt_vocab_size=None), replace(BOTH, src_vocab_size=None)
 BACK, ALL = WindowAttention(3, causal=True), WindowAttention(3, causal=False)
 FULL, ALIBI = FullAttention(causal=False), {"positions": "alibi"}
+LONG, ROTARY = torch.zeros(1, S + 1, 12), RotaryAttention(12, 3, 3, max_len=S)
 PICTURES, TEXTS = torch.zeros(B, 3, 6, 6), torch.zeros(B, S, 5)
 
 
@@ -73,10 +76,6 @@ def while_recorded(model):
 def with_another_layer(model):
     model.decoder.layers[0].cross_attention = nn.Identity()
     use_attention(model, cross=FULL)
-
-
-def too_long(positions):
-    model(positions=positions).encode(torch.full((1, S + 1), 3))
 
 
 def fast(model):
@@ -132,8 +131,8 @@ CONFIGS = [
     ("for an encoder alone, got 17", lambda: EncoderAlone(BOTH)),
     ("for a decoder alone, got 13", lambda: DecoderAlone(BOTH)),
     ("known here, got a EncoderAlone", lambda: fast(EncoderAlone(READER))),
-    ("max_len long, got 12 and 11", lambda: too_long("none")),
-    ("max_len long, got 12 and 11", lambda: too_long("rotary")),
+    ("max_len long, got 12 and 11", lambda: NoPositions(S)(LONG)),
+    ("max_len long, got 12 and 11", lambda: ROTARY(LONG, LONG, LONG)),
 ]
 LAYERS = [
     ("num_key_heads must be at least 1, got 0", lambda: GroupedAttention(30, 6, 0)),
