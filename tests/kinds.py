@@ -70,6 +70,5 @@ def variants(draw, kind, heads, causal):
         name: draw(st.sampled_from(VALUES[of_type]))
         for name, of_type in choices_of(kind).items()
     }
-    variant = made(kind, drawn, heads, causal)
-    assume(variant is not None)
+    assume(variant := made(kind, drawn, heads, causal))
     return variant
