@@ -1,7 +1,5 @@
 """Pictures, sets and graphs, read by the encoder of the book."""
 
-import re
-
 import pytest
 import torch
 from layers import encoder_layer
@@ -21,32 +19,17 @@ from transformer_lib.variants import (
 )
 
 B, C, S, H, D_MODEL, CLASSES = 2, 3, 7, 5, 15, 11
-ROWS, COLUMNS, SIZE = 3, 5, 2
 EDGES = [(0, 1), (1, 2), (2, 3), (4, 5)]  # a path, a pair, and node 6 alone
 
 
 @pytest.fixture
-def pictures():
-    return torch.randn(B, C, ROWS * SIZE, COLUMNS * SIZE)
-
-
-@pytest.fixture
-def encoder():
+def classifier():
     layers = [encoder_layer(D_MODEL, H, 13, norm_first=True) for _ in range(2)]
-    return Encoder(layers, nn.LayerNorm(D_MODEL)).eval()
-
-
-@pytest.fixture
-def classifier(encoder):
+    encoder = Encoder(layers, nn.LayerNorm(D_MODEL))
     return Classifier(nn.Linear(3, D_MODEL), encoder, D_MODEL, CLASSES).eval()
 
 
 # Patches
-
-
-def test_patches_are_those_that_torch_unfolds(pictures):
-    expected = F.unfold(pictures, SIZE, stride=SIZE).mT
-    assert_close(cut_into_patches(pictures, SIZE), expected)
 
 
 def test_the_patches_of_a_numbered_picture_are_squares_row_by_row():
@@ -56,60 +39,18 @@ def test_the_patches_of_a_numbered_picture_are_squares_row_by_row():
     assert cut_into_patches(picture, 2)[0].tolist() == expected
 
 
-def test_a_patch_as_large_as_the_picture_is_the_picture():
-    picture = torch.randn(B, C, 5, 5)
-    assert_close(cut_into_patches(picture, 5), picture.flatten(1)[:, None])
-
-
-def test_embedded_patches_are_a_convolution_whose_stride_is_its_kernel(pictures):
-    embed = PatchEmbedding(SIZE, C, D_MODEL)
-    theirs = nn.Conv2d(C, D_MODEL, SIZE, stride=SIZE)
+def test_embedded_patches_are_a_convolution_whose_stride_is_its_kernel():
+    pictures = torch.randn(B, C, 6, 10)
+    expected = F.unfold(pictures, 2, stride=2).mT
+    assert_close(cut_into_patches(pictures, 2), expected)
+    embed, theirs = PatchEmbedding(2, C, 15), nn.Conv2d(C, 15, 2, stride=2)
     with torch.no_grad():
         theirs.weight.copy_(embed.projection.weight.view_as(theirs.weight))
         theirs.bias.copy_(embed.projection.bias)
     assert_close(embed(pictures), theirs(pictures).flatten(2).mT)
 
 
-def test_a_patch_embeds_to_the_same_vector_wherever_it_stands():
-    embed = PatchEmbedding(SIZE, C, D_MODEL)
-    patch = torch.randn(B, C, SIZE, SIZE)
-    vectors = embed(patch.repeat(1, 1, ROWS, COLUMNS))
-    assert vectors.shape == (B, ROWS * COLUMNS, D_MODEL)
-    assert_close(vectors, vectors[:, :1].expand_as(vectors))
-
-
-@pytest.mark.parametrize(
-    ("shape", "size", "message"),
-    [
-        ((C, 6, 6), 2, r"pictures must have shape .*, got \(3, 6, 6\)"),
-        ((B, C, 6, 5), 2, "size must divide .*, got 2 and 6 x 5"),
-        ((B, C, 5, 6), 2, "size must divide .*, got 2 and 5 x 6"),
-        ((B, C, 6, 6), 0, "size must be at least 1, got 0"),
-    ],
-)
-def test_what_cannot_be_cut_is_refused(shape, size, message):
-    with pytest.raises(ValueError, match=message):
-        cut_into_patches(torch.zeros(shape), size)
-
-
-def test_pictures_with_other_channels_are_refused(pictures):
-    with pytest.raises(ValueError, match="pictures must have 1 channels, got 3"):
-        PatchEmbedding(SIZE, 1, D_MODEL)(pictures)
-
-
-@pytest.mark.parametrize("name", ["size", "channels", "d_model"])
-def test_a_size_that_is_not_positive_is_refused(name):
-    sizes = {"size": 2, "channels": 3, "d_model": 5, name: 0}
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        PatchEmbedding(**sizes)
-
-
 # The classifier
-
-
-def test_the_mean_without_a_mask_is_torchs():
-    x = torch.randn(B, S, D_MODEL)
-    assert_close(mean_over_tokens(x), x.mean(1))
 
 
 def test_hidden_tokens_are_neither_added_nor_counted():
@@ -117,6 +58,7 @@ def test_hidden_tokens_are_neither_added_nor_counted():
     mask = torch.ones(2, 1, 1, 4, dtype=torch.bool)
     mask[0, ..., 3] = False
     assert mean_over_tokens(x, mask).tolist() == [[3.0], [2.5]]
+    assert_close(mean_over_tokens(x), x.mean(1))
 
 
 def test_the_mean_of_many_short_numbers_is_finite():
@@ -132,61 +74,30 @@ def test_a_row_without_tokens_has_the_mean_zero():
     assert_close(mean_over_tokens(x, mask), torch.zeros(B, D_MODEL))
 
 
-def test_the_classifier_is_its_parts_one_after_another(classifier):
+def test_the_classifier_is_its_parts_and_what_is_filled_up_changes_nothing(classifier):
     x = torch.randn(B, S, 3)
     read = classifier.encoder(classifier.embed(x))
-    assert_close(classifier(x), classifier.output(read.mean(1)))
-
-
-def test_the_encoder_is_equivariant_and_the_classifier_invariant(classifier):
-    x, order = torch.randn(B, S, 3), torch.randperm(S)
-    tokens = classifier.embed(x)
-    shuffled = classifier.encoder(tokens[:, order])
-    assert_close(shuffled, classifier.encoder(tokens)[:, order], rtol=0, atol=1e-12)
-    assert_close(classifier(x[:, order]), classifier(x), rtol=0, atol=1e-12)
-
-
-def test_positions_break_the_invariance(classifier):
-    place = PositionalEncoding(D_MODEL, S, "learned")
-    classifier.embed = nn.Sequential(classifier.embed, place)
-    x = torch.randn(B, S, 3)
-    assert (classifier(x.flip(1)) - classifier(x)).abs().max() > 1e-3
-
-
-def test_a_classifier_with_its_positions_exchanged_reads_exchanged_tokens(classifier):
-    place = PositionalEncoding(D_MODEL, S, "learned")
-    classifier.embed = nn.Sequential(classifier.embed, place)
-    x, order = torch.randn(B, S, 3), torch.randperm(S)
-    with torch.no_grad():
-        expected = classifier(x)
-        place.table.copy_(place.table[order])
-        assert_close(classifier(x[:, order]), expected, rtol=0, atol=1e-12)
-
-
-def test_what_is_filled_up_changes_nothing(classifier):
-    x = torch.randn(B, S, 3)
+    expected = classifier.output(read.mean(1))
+    assert_close(classifier(x), expected)
     filled = F.pad(x, (0, 0, 0, 4), value=9.0)
     mask = (torch.arange(S + 4) < S).view(1, 1, 1, -1)
-    assert_close(classifier(filled, mask), classifier(x))
+    assert_close(classifier(filled, mask), expected)
 
 
-def test_a_mask_that_is_not_boolean_is_refused():
-    with pytest.raises(TypeError, match=r"mask must be boolean, got torch\.float64"):
-        mean_over_tokens(torch.zeros(B, S, D_MODEL), torch.ones(B, 1, 1, S))
+def test_without_positions_the_order_of_the_tokens_does_not_matter(classifier):
+    x, order = torch.randn(B, S, 3), torch.randperm(S)
+    expected, tokens = classifier(x), classifier.embed(x)
+    shuffled = classifier.encoder(tokens[:, order])
+    assert_close(shuffled, classifier.encoder(tokens)[:, order], rtol=0, atol=1e-12)
+    assert_close(classifier(x[:, order]), expected, rtol=0, atol=1e-12)
 
-
-@pytest.mark.parametrize(
-    "shape", [(B, 1, S, S), (B, S), (B + 1, 1, 1, S), (1, 1, 1, 1)]
-)
-def test_a_mask_that_does_not_say_which_tokens_count_is_refused(shape):
-    mask = torch.ones(shape, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"mask must have shape .* for vectors"):
-        mean_over_tokens(torch.zeros(B, S, D_MODEL), mask)
-
-
-def test_a_classifier_without_classes_is_refused(encoder):
-    with pytest.raises(ValueError, match="num_classes must be at least 1, got 0"):
-        Classifier(nn.Identity(), encoder, D_MODEL, 0)
+    place = PositionalEncoding(D_MODEL, S, "learned")
+    classifier.embed = nn.Sequential(classifier.embed, place)
+    expected = classifier(x)
+    assert (classifier(x.flip(1)) - expected).abs().max() > 1e-3
+    with torch.no_grad():  # unless the positions are exchanged as the tokens are
+        place.table.copy_(place.table[order])
+    assert_close(classifier(x[:, order]), expected, rtol=0, atol=1e-12)
 
 
 # Graphs
@@ -201,45 +112,15 @@ def test_the_mask_of_a_small_graph_is_its_edges_both_ways_and_the_diagonal():
     ]
 
 
-@pytest.mark.parametrize("edge", [(0, 3), (3, 0), (-1, 0), (0, -1)])
-def test_an_edge_to_no_node_is_refused(edge):
-    message = f"edges must join nodes below 3, got {edge[0]} and {edge[1]}"
-    with pytest.raises(ValueError, match=message):
-        edge_mask([edge], 3)
-
-
-@pytest.mark.parametrize("edge", [(0, 1, 2), (0,), ()])
-def test_an_edge_that_is_no_pair_is_refused(edge):
-    message = f"edges must be pairs of nodes, got {edge}"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        edge_mask([(0, 1), edge], 3)
-
-
-@pytest.mark.parametrize(("layers", "reach"), [(1, 1), (2, 2), (3, 3)])
-def test_a_node_hears_exactly_those_as_many_edges_away_as_there_are_layers(
-    layers, reach
-):
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_node_hears_exactly_those_as_many_edges_away_as_there_are_layers(layers):
     gather = GraphAttention(D_MODEL, H, layers)
     x = torch.randn(B, S, D_MODEL, requires_grad=True)
-    mask = edge_mask(EDGES, S)
-    (gradient,) = torch.autograd.grad(gather(x, mask)[:, 0].sum(), x)
-    heard = (gradient != 0).any(-1)
-    assert heard.tolist() == [[node <= reach for node in range(S)]] * B
-
-
-def test_a_node_without_edges_hears_itself_alone():
-    gather, x = GraphAttention(D_MODEL, H, 2), torch.randn(B, S, D_MODEL)
-    before = gather(x, edge_mask(EDGES, S))[:, 6]
-    assert_close(gather(x[:, 6:])[:, 0], before)
-
-
-def test_renumbered_nodes_with_their_renumbered_mask_give_renumbered_vectors():
-    gather, x = GraphAttention(D_MODEL, H, 2), torch.randn(B, S, D_MODEL)
-    mask, order = edge_mask(EDGES, S), torch.tensor([3, 6, 0, 5, 1, 4, 2])
-    renumbered = mask[..., order, :][..., order]
-    expected = gather(x, mask)[:, order]
-    assert_close(gather(x[:, order], renumbered), expected, rtol=0, atol=1e-12)
-    assert (gather(x[:, order], mask) - expected).abs().max() > 1e-3
+    found = gather(x, edge_mask(EDGES, S))
+    for node, heard in ((0, range(layers + 1)), (6, [6])):
+        (gradient,) = torch.autograd.grad(found[:, node].sum(), x, retain_graph=True)
+        expected = [[other in heard for other in range(S)]] * B
+        assert (gradient != 0).any(-1).tolist() == expected
 
 
 def test_one_layer_is_the_attention_of_the_book_and_two_have_an_elu_between():
@@ -250,30 +131,15 @@ def test_one_layer_is_the_attention_of_the_book_and_two_have_an_elu_between():
     assert_close(gather(x, mask), second(between, between, between, mask))
 
 
-def test_a_graph_attention_without_layers_is_refused():
-    with pytest.raises(ValueError, match="num_layers must be at least 1, got 0"):
-        GraphAttention(D_MODEL, H, 0)
-
-
 # Clouds
 
 
 def test_every_cloud_lies_on_its_solid_up_to_noise():
-    generator = torch.Generator().manual_seed(1)
-    points, labels = random_clouds(97, 31, generator)
+    points, labels = random_clouds(97, 31, torch.Generator().manual_seed(1))
+    again, _ = random_clouds(97, 31, torch.Generator().manual_seed(1))
+    assert again.equal(points)
     assert points.shape == (97, 31, 3)
     assert labels.unique().tolist() == list(range(len(SHAPES)))
     away = points[labels == SHAPES.index("sphere")].norm(dim=-1)
     assert (away.std(1) < 0.04).all()  # as far from the middle as one another
     assert ((away.mean(1) > 0.75) & (away.mean(1) < 1.25)).all()
-
-
-def test_the_same_generator_gives_the_same_clouds_and_another_others():
-    draw = [random_clouds(5, 7, torch.Generator().manual_seed(n))[0] for n in (1, 1, 2)]
-    assert torch.equal(draw[0], draw[1])
-    assert not torch.equal(draw[0], draw[2])
-
-
-def test_no_clouds_and_no_points_are_refused():
-    with pytest.raises(ValueError, match="num_points must be at least 1, got 0"):
-        random_clouds(3, 0, torch.Generator())

@@ -1,6 +1,4 @@
-import pytest
 import torch
-from torch.nn import functional as F
 from torch.testing import assert_close
 
 from transformer_lib.model import ACTIVATIONS, FeedForward
@@ -9,32 +7,12 @@ from transformer_lib.variants import GatedFeedForward
 B, T, WIDTH, D_FF = 2, 3, 5, 7
 
 
-def test_it_is_the_formula_of_swiglu():
-    layer, x = GatedFeedForward(WIDTH, D_FF), torch.randn(B, T, WIDTH)
-    w, v, w_2 = layer.w_1.weight, layer.w_3.weight, layer.w_2.weight
-    gate = x @ w.T
-    expected = (gate * torch.sigmoid(gate) * (x @ v.T)) @ w_2.T
-    assert_close(layer(x), expected)
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_with_a_gate_that_is_open_it_is_a_feed_forward_network(activation):
-    layer = GatedFeedForward(WIDTH, D_FF, activation=activation)
-    plain = FeedForward(WIDTH, D_FF, activation=activation)
-    for ours, theirs in ((plain.w_1, layer.w_1), (plain.w_2, layer.w_2)):
-        ours.weight = theirs.weight
-        torch.nn.init.zeros_(ours.bias)
+def test_the_gate_may_have_any_activation():
     x = torch.randn(B, T, WIDTH)
-    layer.w_3.forward = lambda x: torch.ones(*x.shape[:-1], D_FF)
-    assert_close(layer(x), plain(x))
-
-
-def test_a_gate_that_is_shut_lets_nothing_pass():
-    layer = GatedFeedForward(WIDTH, D_FF, activation="relu")
-    x = torch.randn(B, T, WIDTH)
-    layer.w_1.weight.data = -x.mean() * layer.w_1.weight.data
-    layer.w_1.forward = lambda x: -F.linear(x, layer.w_1.weight).abs()
-    assert (layer(x) == 0).all()
+    for name, activation in ACTIVATIONS.items():
+        layer = GatedFeedForward(WIDTH, D_FF, activation=name)
+        expected = layer.w_2(activation(layer.w_1(x)) * layer.w_3(x))
+        assert_close(layer(x), expected)
 
 
 def test_two_thirds_of_the_inner_width_cost_as_much_as_without_a_gate():
@@ -43,21 +21,7 @@ def test_two_thirds_of_the_inner_width_cost_as_much_as_without_a_gate():
     assert sum(p.numel() for p in gated.parameters()) == sum(matrices)
 
 
-def test_every_position_is_treated_by_itself():
-    layer, x = GatedFeedForward(WIDTH, D_FF), torch.randn(B, T, WIDTH)
-    assert_close(layer(x)[:, 1:2], layer(x[:, 1:2]))
-
-
 def test_dropout_is_for_training():
     layer, x = GatedFeedForward(WIDTH, D_FF, dropout=0.5), torch.randn(B, T, WIDTH)
     assert not torch.equal(layer(x), layer(x))
     assert torch.equal(layer.eval()(x), layer(x))
-
-
-def test_bad_input_is_refused_with_its_values():
-    with pytest.raises(ValueError, match="d_ff must be at least 1, got 0"):
-        GatedFeedForward(WIDTH, 0)
-    with pytest.raises(ValueError, match=r"dropout must be in \[0, 1\), got 1"):
-        GatedFeedForward(WIDTH, D_FF, dropout=1)
-    with pytest.raises(ValueError, match=r"activation must be one of .* got swiglu"):
-        GatedFeedForward(WIDTH, D_FF, activation="swiglu")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_lib.checks import require_positive
+from transformer_lib.checks import require_positive, require_whole
 from transformer_lib.variants.attention.full import past
 from transformer_lib.variants.attention.variant import Mask, Variant
 
@@ -27,6 +27,7 @@ class AlibiAttention(Variant):
             gives the same vectors, backwards.
 
     Raises:
+        TypeError: If ``num_heads`` is not a whole number.
         ValueError: If ``num_heads`` is not positive.
 
     Source: Press et al. (2022), section 3. To both sides: their code.
@@ -37,6 +38,7 @@ class AlibiAttention(Variant):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_whole(num_heads=self.num_heads)
         require_positive(num_heads=self.num_heads)
 
     def compute(

@@ -28,7 +28,7 @@ class PerformerAttention(LinearAttention):
             also does cross-attention.
 
     Raises:
-        TypeError: If ``num_features`` is not a whole number.
+        TypeError: If a number is not whole.
         ValueError: If ``num_features`` is not positive.
 
     Source: Choromanski et al. (2021), sections 2.3 and 2.4, without redrawing.
@@ -39,7 +39,7 @@ class PerformerAttention(LinearAttention):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole(num_features=self.num_features)
+        require_whole(num_features=self.num_features, seed=self.seed)
         require_positive(num_features=self.num_features)
 
     def features(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
