@@ -46,9 +46,10 @@ def test_one_listed_slip_costs_less_than_half_and_never_nothing(exercise):
 
 
 @of_build
-def test_a_constant_earns_nothing_and_a_right_answer_all(exercise):
-    for fill in (0, 1):
-        assert share_of(exercise, marks.constant(exercise, fill)) == 0
+def test_a_constant_or_an_argument_earns_nothing_and_a_right_answer_all(exercise):
+    idle = [marks.constant(exercise, fill) for fill in (0, 1)]
+    idle += [marks.argument(exercise, i) for i in range(len(exercise.example))]
+    assert [share_of(exercise, answer) for answer in idle] == [0.0] * len(idle)
     assert [share_of(exercise, right) for right in exercise.rights] == [1.0] * len(
         exercise.rights
     )

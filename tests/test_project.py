@@ -295,16 +295,6 @@ def test_no_floor_imports_one_above_it_and_no_page_another_page():
         assert top != "pages" or not [a for a, *b in others if a == top and b], module
 
 
-def test_a_circle_of_imports_is_found():
-    late = "def f():\n    from p import a"
-    tree = {"p": "", "p.a": "import p.b", "p.b": late, "p.c": "import p.a"}
-    assert circle(imports(tree)) == {"p.a", "p.b", "p.c"}
-    tree = {"t.p": "", "t.p.a": "import t.q.a", "t.p.b": ""}
-    tree |= {"t.q": "", "t.q.a": "", "t.q.b": "import t.p.b"}
-    assert circle(imports(tree)) == set()
-    assert circle(packages(imports(tree))) == {"t.p", "t.q"}
-
-
 def test_tests_that_are_told_to_end_end_what_they_started():
     with pytest.raises(KeyboardInterrupt):  # and so every fixture ends in order
         signal.raise_signal(signal.SIGTERM)

@@ -30,16 +30,14 @@ MISTAKES = {}
 for step, title, [(old, new)] in entries((MODELS / "mistakes.txt").read_text("utf-8")):
     name, _, says = title.partition(": ")
     MISTAKES.setdefault(step, {})[name] = "\n".join(old), "\n".join(new), says
-every_model = pytest.mark.parametrize(
-    "model", ["by_library", "functional", "sequence_first"]
-)
+STYLES = "by_library", "functional", "sequence_first"
 
 
-def folder_of(model, path, change=("", "")):
-    """Make a student's folder whose adapters are one of the models."""
+def folder_of(model, path, change=("", ""), more=""):
+    """Make a student's folder whose adapters are one of the models, and more."""
     text = (MODELS / f"{model}.py").read_text("utf-8")
     assert not change[0] or text.count(change[0]) == 1
-    (path / "adapters.py").write_text(text.replace(*change), "utf-8")
+    (path / "adapters.py").write_text(f"{text.replace(*change)}\n{more}\n", "utf-8")
     return path
 
 
@@ -47,7 +45,7 @@ def wrong(step, name, path):
     return folder_of("functional", path, MISTAKES[step][name][:2])
 
 
-@every_model
+@pytest.mark.parametrize("model", STYLES)
 def test_a_correct_model_passes_every_piece(model, tmp_path):
     folder = folder_of(model, tmp_path)
     for report in yours.check_all(folder):
@@ -118,11 +116,9 @@ def test_hints_come_one_by_one_in_new_processes(tmp_path):
     ],
 )
 def test_a_file_that_cannot_be_imported_is_never_right(tmp_path, capsys, line, says):
-    folder = folder_of("functional", tmp_path)
-    text = (folder / "adapters.py").read_text("utf-8")
-    (folder / "adapters.py").write_text(f"{text}\n{line}\n", "utf-8")
+    folder = folder_of("functional", tmp_path, more=line)
+    number = (folder / "adapters.py").read_text("utf-8").count("\n")
     assert yours.main(folder, ["attention"]) == 2
-    number = text.count("\n") + 2
     assert re.match(rf"adapters.py, line {number}: ({says})", capsys.readouterr().err)
 
 
@@ -190,23 +186,18 @@ def test_a_report_writes_few_weights_in_full_and_counts_many():
 
 
 def test_a_milestone_that_is_interrupted_says_so(tmp_path):
-    folder = folder_of("functional", tmp_path)
-    text = (folder / "adapters.py").read_text("utf-8")
-    ends = "\n\ndef build(config):\n    raise KeyboardInterrupt\n"
-    (folder / "adapters.py").write_text(text + ends, "utf-8")
-    report = yours.check_step("translate", folder)
+    ends = "\ndef build(config):\n    raise KeyboardInterrupt\n"
+    report = yours.check_step("translate", folder_of("functional", tmp_path, more=ends))
     assert report.passed is False
     assert "It was interrupted. Does a loop end?" in report.says
     assert "in build" in report.trace
 
 
-@pytest.mark.parametrize("values", [{}, {"written": 3}, {"written": [["a"], None]}])
 @pytest.mark.parametrize("name", MILESTONES)
-def test_values_that_are_no_tokens_reach_no_milestone(name, values):
-    assert (
-        judged(name, values | dict.fromkeys(("greedy", "greedy_cached"), 5)).passed
-        is False
-    )
+def test_values_that_are_no_tokens_reach_no_milestone(name):
+    for values in ({}, {"written": 3}, {"written": [["a"], None]}):
+        values |= dict.fromkeys(("greedy", "greedy_cached"), 5)
+        assert judged(name, values).passed is False
 
 
 @pytest.mark.parametrize(
@@ -248,9 +239,8 @@ def test_a_class_is_graded_whatever_a_student_does(tmp_path, monkeypatch, capsys
     (tmp_path / "missing").mkdir()
     for name, code in STUDENTS.items():
         (tmp_path / name).mkdir()
-        folder = folder_of("functional", tmp_path / name)
-        with open(folder / "adapters.py", "a", encoding="utf-8") as file:
-            file.write(f"\n\nimport os\nimport time\n\n{code}\n")
+        more = f"\nimport os\nimport time\n\n{code}"
+        folder_of("functional", tmp_path / name, more=more)
     assert grade.main(tmp_path) == 0
     with open(tmp_path / "grades.csv", encoding="utf-8") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
@@ -269,9 +259,8 @@ def test_a_class_is_graded_whatever_a_student_does(tmp_path, monkeypatch, capsys
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MILESTONES)
-@every_model
-def test_a_correct_model_reaches_every_milestone(model, name, tmp_path):
+@pytest.mark.parametrize(("model", "name"), [*zip(STYLES, MILESTONES, strict=True)])
+def test_a_correct_model_reaches_a_milestone(model, name, tmp_path):
     torch.set_default_dtype(torch.float32)
     report = yours.check_step(name, folder_of(model, tmp_path))
     assert report.passed, report
