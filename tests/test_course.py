@@ -1,7 +1,6 @@
 """The course: no solution reaches a student, and the grades are those deserved."""
 
 import csv
-import inspect
 import itertools
 import json
 import math
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from book_files import BOOK, ROOT
+from generated_answers import BUILDS, lines_of
 from torch import nn
 
 from bookkit.exercises import Build, exercises, load
@@ -22,12 +22,6 @@ from course import editions as course
 from grading.marks import points
 from grading.wrong_answers import wrong_answers
 
-BUILDS = [
-    each
-    for listed in exercises().values()
-    for each in listed
-    if isinstance(each, Build)
-]
 PAGE = (BOOK / "teaching.md").read_text("utf-8")
 
 
@@ -44,16 +38,6 @@ def cells(path):
 
 
 # -- The editions ----------------------------------------------------------------------
-
-
-def lines_of(answer):
-    answer = answer if inspect.isfunction(answer) else type(answer)
-    lines = [
-        line.partition("#")[0].strip() for line in inspect.getsource(answer).split("\n")
-    ]
-    return {
-        line for line in lines if len(line) > 8 and not line.startswith(("@", "def "))
-    }
 
 
 def test_students_get_no_line_of_a_solution_and_teachers_all_and_every_mistake(made):

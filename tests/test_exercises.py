@@ -1,7 +1,6 @@
 """Exercises: right answers pass, wrong ones fail where they should and learn why."""
 
 import importlib
-import inspect
 import io
 import os
 import random
@@ -14,7 +13,15 @@ from dataclasses import replace
 import numpy
 import pytest
 import torch
-from generated_answers import generated, spoilt, with_results
+from generated_answers import (
+    ALL,
+    generated,
+    lines_of,
+    spoilt,
+    with_results,
+    written_lines,
+)
+from torch.nn.modules import module
 
 from bookkit.exercises import (
     Break,
@@ -32,9 +39,6 @@ from bookkit.exercises import (
 from bookkit.exercises.testing import run_tests
 from grading.wrong_answers import parsed, wrong_answers
 from pages import write_exercises
-
-LISTED = exercises()
-ALL = [exercise for listed in LISTED.values() for exercise in listed]
 
 
 def of_kind(kind):
@@ -72,7 +76,7 @@ def test_wrong_answers_fail_where_they_should_and_no_message_shows_the_solution(
 ):
     monkeypatch.setattr(checking, "failures", defaultdict(lambda: 3))  # every hint
     listed, failed = [], []
-    lines = written_lines(inspect.getsource(exercise.rights[0]))
+    lines = lines_of(exercise.rights[0])
     for wrong in wrongs(exercise):
         found = run_tests(exercise, wrong.answer)
         names = [name for name, _, fault in found.tests if fault]
@@ -85,13 +89,6 @@ def test_wrong_answers_fail_where_they_should_and_no_message_shows_the_solution(
         for line in lines - written_lines(wrong.source):
             assert line not in shown, wrong.name
     assert listed == failed
-
-
-def written_lines(source):
-    lines = [line.partition("#")[0].strip() for line in source.split("\n")]
-    return {
-        line for line in lines if len(line) > 8 and not line.startswith(("@", "def "))
-    }
 
 
 @of_kind(Build)
@@ -245,11 +242,11 @@ def test_a_report_prints_where_its_mark_cannot_be_written(monkeypatch):
     print(check("masks-6", "b"))
 
 
-@pytest.mark.parametrize("chapter", LISTED)
-def test_exercises_are_numbered_in_order(chapter):
-    names = [exercise.name for exercise in LISTED[chapter]]
-    label = chapter.replace("_", "-")
-    assert names == [f"{label}-{number}" for number in range(1, len(names) + 1)]
+def test_exercises_are_numbered_in_order():
+    for chapter, listed in exercises().items():
+        label = chapter.replace("_", "-")
+        numbered = [f"{label}-{number}" for number in range(1, len(listed) + 1)]
+        assert [exercise.name for exercise in listed] == numbered
 
 
 def test_the_notebooks_hold_what_the_exercises_say():
@@ -438,56 +435,42 @@ def test_an_object_that_raises_at_every_touch_gets_a_report(exercise):
     assert "Unprintable: an error that cannot be" in check("rows-1", Trap()).says
 
 
-def change_everything(x, weight, bias):
-    torch.set_default_dtype(torch.float64)
-    torch.set_default_device("meta")
-    torch.set_num_threads(1 + torch.get_num_threads())
-    torch.set_grad_enabled(False)
-    torch.autograd.set_detect_anomaly(True)
-    torch.use_deterministic_algorithms(True)
-    torch.set_printoptions(precision=1)
-    torch.nn.modules.module.register_module_forward_hook(print)
-    torch.isclose = torch.allclose = torch.nn.functional.softmax = None
-    torch.Tensor.tolist = None
-    os.chdir("/")
-    os.environ["CHANGED"] = "1"
-    sys.setrecursionlimit(500)
-    random.seed(5)
-    numpy.random.seed(5)  # noqa: NPY002
-    signal.alarm(1000)
-    return torch.rand(3)
-
-
-def settings():
-    return [
-        torch.get_default_dtype(),
-        torch.get_default_device(),
-        torch.get_num_threads(),
-        torch.is_grad_enabled(),
-        torch.is_anomaly_enabled(),
-        torch.are_deterministic_algorithms_enabled(),
-        repr(torch.tensor(1 / 3)),
-        len(torch.nn.modules.module._global_forward_hooks),
-        torch.isclose,
-        torch.allclose,
-        torch.nn.functional.softmax,
-        torch.Tensor.tolist,
-        os.getcwd(),
-        dict(os.environ),
-        sys.getrecursionlimit(),
-        random.getstate(),
-        numpy.random.get_state()[1].tolist(),  # noqa: NPY002
-        torch.get_rng_state().tolist(),
-        signal.getitimer(signal.ITIMER_REAL),
-    ]
+SETTINGS = [  # how to read a setting, and what changes it
+    (torch.get_default_dtype, lambda: torch.set_default_dtype(torch.float16)),
+    (torch.get_default_device, lambda: torch.set_default_device("meta")),
+    (torch.get_num_threads, lambda: torch.set_num_threads(1 + torch.get_num_threads())),
+    (torch.is_grad_enabled, lambda: torch.set_grad_enabled(False)),
+    (torch.is_anomaly_enabled, lambda: torch.autograd.set_detect_anomaly(True)),
+    (
+        torch.are_deterministic_algorithms_enabled,
+        lambda: torch.use_deterministic_algorithms(True),
+    ),
+    (lambda: repr(torch.tensor(1 / 3)), lambda: torch.set_printoptions(precision=1)),
+    (
+        lambda: len(module._global_forward_hooks),
+        lambda: module.register_module_forward_hook(print),
+    ),
+    (lambda: torch.isclose, lambda: setattr(torch, "isclose", None)),
+    (lambda: torch.Tensor.tolist, lambda: setattr(torch.Tensor, "tolist", None)),
+    (os.getcwd, lambda: os.chdir("/")),
+    (lambda: dict(os.environ), lambda: os.environ.update(CHANGED="1")),
+    (sys.getrecursionlimit, lambda: sys.setrecursionlimit(500)),
+    (random.getstate, lambda: random.seed(5)),
+    (lambda: numpy.random.get_state()[1].tolist(), lambda: numpy.random.seed(5)),  # noqa: NPY002
+    (lambda: torch.get_rng_state().tolist(), lambda: torch.rand(3)),
+    (lambda: signal.getitimer(signal.ITIMER_REAL), lambda: signal.alarm(1000)),
+]
 
 
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="no alarm on Windows")
 def test_a_check_leaves_every_setting_as_it_was(exercise):
-    before = settings()
+    def change_everything(x, weight, bias):
+        for _, change in SETTINGS:
+            change()
+
+    before = [read() for read, _ in SETTINGS]
     assert not check("rows-1", change_everything).passed
-    after = settings()
-    assert after == before
+    assert [read() for read, _ in SETTINGS] == before
 
 
 @pytest.mark.parametrize(

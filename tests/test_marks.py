@@ -4,8 +4,9 @@ import os
 
 import pytest
 import torch
+from generated_answers import BUILDS
 
-from bookkit.exercises import Build, exercises, load
+from bookkit.exercises import load
 from bookkit.exercises.calling import packed, unpacked
 from bookkit.exercises.testing import Run, run_tests
 from course.editions import IMPORTS
@@ -13,12 +14,6 @@ from grading import marks, process
 from grading.wrong_answers import wrong_answers
 from pages import write_exercises
 
-BUILDS = [
-    each
-    for listed in exercises().values()
-    for each in listed
-    if isinstance(each, Build)
-]
 of_build = pytest.mark.parametrize("exercise", BUILDS, ids=lambda each: each.name)
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Linux and macOS")
 
