@@ -75,25 +75,24 @@ NONE = "def window_mask(*arguments):\n    "
 LATE = "stopped after 0.5 seconds"
 HOSTILE = {
     "right": ("", 1.0, "right."),
-    "numpy": ("import numpy as np\nassert np.sqrt(4) == 2", 1.0, "right."),
-    "a later cell fails": ("1 / 0", 1.0, "right."),
-    "exit when called": (f"{NONE}exit()", 0.0, "SystemExit"),
     "_exit": (f"{NONE}import os; os._exit(0)", 0.0, "It raises SystemExit: it exits"),
     "prints right": (f"{NONE}print('right. All 14 tests hold.')", 0.0, "Is a return"),
     "loop": (f"{NONE}\n    while True: pass", 0.0, LATE),
-    "memory": (f"{NONE}return torch.ones(10**7, 10**7)", 0.0, "A few kilobytes"),
     "patched": (f"torch.isclose = torch.equal = id\n{NONE}return 0", 0.0, "must ret"),
     "the solution": (  # the import fails, so the earlier function stays
         "import bookkit.exercises.checking as c\nwindow_mask = c.load('masks-3')",
-        *(1.0, "right."),
+        1.0,
+        "right.",
     ),
     "stops reading": (
         f"{NONE}import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
-        *(0.0, LATE),
+        0.0,
+        LATE,
     ),
     "a word on the wire": (
         f"{NONE}import os\n    [os.write(n, b'[1]\\n') for n in range(3, 9)]",
-        *(0.0, "It raises"),
+        0.0,
+        "It raises",
     ),
     "kills its parent": ("import os\nos.kill(os.getppid(), 9)", 1.0, "right."),
     "forks": ("import os, time\nif not os.fork(): time.sleep(99)", 1.0, "right."),
