@@ -66,6 +66,7 @@ def test_an_error_says_whose_it_is_and_the_workers_live_on(both):
 @pytest.mark.slow
 def test_who_gives_no_answer_is_named_and_all_are_ended():
     with Workers(2) as workers:
+        workers(total, 5)  # the first call takes longer
         with pytest.raises(TimeoutError, match="rank 0 gave no answer in 2 s"):
             workers(skips, timeout=2)
         with pytest.raises(RuntimeError, match="ended: make new ones"):
