@@ -50,10 +50,11 @@ class SmallBook:
         cells = [
             new_markdown_cell(f"# The {name} chapter", id="title"),
             new_code_cell("import warnings", id="setup"),
-            new_code_cell(code, id=f"sum-of-{name}"),
+            new_code_cell(code),
         ]
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        notebook.cells[-1].id = f"sum-of-{name}"  # which may be no legal one
         self.write(f"book/{name}.ipynb", json.dumps(notebook))
 
     def start(self, **environment):
