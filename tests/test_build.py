@@ -16,6 +16,7 @@ from book_files import ROOT
 from bs4 import BeautifulSoup
 from jupyter_cache import get_cache
 from nbclient.exceptions import DeadKernelError
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from website.builder import build, execute
 from website.builder.build import MODEL, digest
@@ -34,11 +35,9 @@ class SmallBook:
         self.write("book/references.bib", "")
         own = shutil.ignore_patterns("vendor", "*.png")
         shutil.copytree(ROOT / "website", root / "website", ignore=own)
-        self.write(
-            "_toc.yml",
-            "format: jb-book\nroot: book/intro\nchapters:\n"
-            "  - file: book/first\n  - file: book/second\n",
-        )
+        files = "\n".join(f"  - file: book/{name}" for name in ("first", "second"))
+        toc = f"format: jb-book\nroot: book/intro\nchapters:\n{files}\n"
+        self.write("_toc.yml", toc)
         self.chapter("first", "1 + 1")
         self.chapter("second", "2 + 2")
 
@@ -48,22 +47,14 @@ class SmallBook:
         path.write_text(text, encoding="utf-8")
 
     def chapter(self, name, code):
-        def cell(kind, identifier, text, **more):
-            common = {"cell_type": kind, "id": identifier, "metadata": {}}
-            return {**common, "source": text, **more}
-
-        ran = {"execution_count": None, "outputs": []}
+        cells = [
+            new_markdown_cell(f"# The {name} chapter", id="title"),
+            new_code_cell("import warnings", id="setup"),
+            new_code_cell(code),
+        ]
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        notebook = {
-            "cells": [
-                cell("markdown", "title", f"# The {name} chapter"),
-                cell("code", "setup", "import warnings", **ran),
-                cell("code", f"sum-of-{name}", code, **ran),
-            ],
-            "metadata": {"kernelspec": kernel},
-            "nbformat": 4,
-            "nbformat_minor": 5,
-        }
+        notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        notebook.cells[-1].id = f"sum-of-{name}"  # which may be no legal one
         self.write(f"book/{name}.ipynb", json.dumps(notebook))
 
     def start(self, **environment):
@@ -94,39 +85,32 @@ def book(tmp_path):
 
 
 @pytest.mark.slow
-def test_buttons_for_colab_and_binder_appear_with_the_address_of_the_book(book):
-    page = book.root / "_build/html/book/first.html"
+def test_only_what_changed_is_executed_and_buttons_come_with_the_address(book):
+    first, second = (
+        book.root / f"_build/html/book/{name}.html" for name in ("first", "second")
+    )
     services = ("colab.research.google.com", "mybinder.org")
-    status, printed, _ = book.build()
-    assert status == 0, printed
-    assert not [name for name in services if name in page.read_text("utf-8")]
+    status, printed, executed = book.build()
+    assert (status, executed) == (0, ["first", "second"]), printed
+    assert str(book.root / "_build" / "html" / "index.html") in printed
+    assert not [name for name in services if name in first.read_text("utf-8")]
+
     config = (book.root / "_config.yml").read_text("utf-8")
     address = "https://github.com/someone/the-book"
     book.write("_config.yml", config.replace('url: ""', f"url: {address}"))
     status, printed, executed = book.build()
     assert (status, executed) == (0, []), printed
-    text = page.read_text("utf-8")
+    text = first.read_text("utf-8")
     colab, binder = (f'href="https://{name}/' for name in services)
     assert f"{colab}github/someone/the-book/blob/main/book/first.ipynb" in text
     assert f"{binder}v2/gh/someone/the-book/main?urlpath=lab/tree/book/first" in text
 
-
-@pytest.mark.slow
-def test_only_what_changed_is_executed(book):
-    status, printed, executed = book.build()
-    assert (status, executed) == (0, ["first", "second"]), printed
-    assert str(book.root / "_build" / "html" / "index.html") in printed
-
-    status, printed, executed = book.build()
-    assert (status, executed) == (0, []), printed
-
     book.chapter("second", "3 + 4")
     status, printed, executed = book.build()
     assert (status, executed) == (0, ["second"]), printed
-    page = (book.root / "_build/html/book/second.html").read_text(encoding="utf-8")
-    (output,) = BeautifulSoup(page, "html.parser").select(".cell_output")
+    page = BeautifulSoup(second.read_text(encoding="utf-8"), "html.parser")
+    (output,) = page.select(".cell_output")
     assert output.text.strip() == "7"
-
     assert build.ALL_AGAIN not in printed
 
     book.write("transformer_lib/pieces.py", "answer = 43\n")
@@ -135,27 +119,28 @@ def test_only_what_changed_is_executed(book):
     assert build.ALL_AGAIN in printed
 
 
-@pytest.mark.parametrize("damage", [b"", b"[]\xff", None])
-def test_a_damaged_note_of_what_was_built_makes_it_build_all(book, monkeypatch, damage):
+def test_a_damaged_note_of_what_was_built_makes_it_build_all(book, monkeypatch):
     monkeypatch.setattr(build, "execute", lambda root: 0)
     monkeypatch.setattr(build, "jupyter_book", lambda root: (0, "", ""))
-    assert build.main(book.root) == 0
     made = [book.root / "_build" / name for name in (".jupyter_cache", ".doctrees")]
-    (noted,) = (book.root / "_build").glob("inputs.*")
-    for whole in (True, False):
+
+    def kept():
         for folder in made:
-            folder.mkdir()
-        if not whole:
-            noted.unlink() if damage is None else noted.write_bytes(damage)
+            folder.mkdir(parents=True, exist_ok=True)
         assert build.main(book.root) == 0
-        assert [folder.exists() for folder in made] == [whole, whole]
-        for folder in made:
-            shutil.rmtree(folder, ignore_errors=True)
+        return [folder.exists() for folder in made]
+
+    assert kept() == [False, False]  # the first time
+    assert kept() == [True, True]
+    (noted,) = (book.root / "_build").glob("inputs.*")
+    noted.write_bytes(b"[]\xff")
+    assert kept() == [False, False]
+    noted.unlink()
+    assert kept() == [False, False]
 
 
-@pytest.mark.parametrize("above", ["book", "made"])
-def test_a_change_is_seen_wherever_the_book_lies(tmp_path, above):
-    root = tmp_path / above
+def test_a_change_is_seen_wherever_the_book_lies(tmp_path):
+    root = tmp_path / "build"  # a name that is left out inside the book
     (root / "library").mkdir(parents=True)
     (root / "library/pieces.py").write_text("answer = 42")
     before = digest(root, ["library"])
@@ -164,18 +149,24 @@ def test_a_change_is_seen_wherever_the_book_lies(tmp_path, above):
 
 
 @pytest.mark.slow
-def test_a_chapter_that_fails_stops_the_build_with_its_name_cell_and_error(book):
+def test_chapters_that_fail_stop_the_build_with_name_cell_and_error_on_any_terminal(
+    book,
+):
+    book.chapter("zürich", "import os; os._exit(1)")
     book.chapter("second", "assert 2 + 2 == 5, 'four'")
     for _ in range(2):  # a fault is not forgotten by the second run
-        status, printed, executed = book.build()
-        assert status != 0
+        status, printed, executed = book.build(**ASCII_ONLY)
+        assert status == 1
         assert "second" in executed
-        end = printed[printed.index("book/second.ipynb stopped at cell") :]
-        assert end.startswith("book/second.ipynb stopped at cell sum-of-second:")
+        second = printed.index("book/second.ipynb stopped at cell sum-of-second:")
+        dead = printed.index("stopped at cell sum-of-z\\xfcrich:")
+        end = printed[min(second, dead) :]
         assert "AssertionError: four" in end
+        assert "import os; os._exit(1)\n\nKernel died" in end
         assert "first" not in end
         assert "\x1b" not in end
 
+    (book.root / "book/zürich.ipynb").unlink()
     book.chapter("second", "2 + 2")
     status, printed, executed = book.build()
     assert (status, executed) == (0, ["second"]), printed
@@ -197,34 +188,21 @@ def test_a_warning_fails_the_build_every_time(book):
 # -- What stops it ---------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_kernel_that_dies_is_reported_with_its_cell_on_any_terminal(book):
-    book.chapter("zürich", "import os; os._exit(1)")
-    status, printed, _ = book.build(**ASCII_ONLY)
-    assert status == 1, printed
-    end = printed[printed.index("stopped at cell sum-of-z\\xfcrich:") :]
-    assert "import os; os._exit(1)\n\nKernel died" in end
-    assert len(end.splitlines()) < 8
-
-
-@pytest.mark.slow
-def test_a_notebook_that_is_none_is_named(book):
-    book.write("book/first.ipynb", "no JSON")
-    status, printed, _ = book.build()
-    assert status == 1, printed
-    end = printed[printed.index("book/first.ipynb cannot be read: ") :]
-    assert "book/first.ipynb cannot be read: Expecting value" in end
-    assert len(end.splitlines()) < 8
-
-
-@pytest.mark.slow
-def test_a_model_that_is_missing_is_named_with_the_chapters_that_load_it(book):
+def test_a_model_that_is_missing_is_named_with_its_chapters_and_so_is_no_notebook(
+    book, capsys
+):
     book.chapter("second", f"open('../{MODEL}/model.safetensors')")
-    status, printed, executed = book.build()
-    assert (status, executed) == (1, [])
+    assert build.main(book.root) == 1
+    printed = capsys.readouterr().out
     assert f"{MODEL} is missing, and these chapters load it: second.\n" in printed
     assert "The others run without it" in printed
     assert (ROOT / MODEL).is_dir()
+    book.write("book/first.ipynb", "no JSON")
+    book.chapter("second", "2 + 2")
+    assert build.main(book.root) == 1
+    printed = capsys.readouterr().out
+    assert "book/first.ipynb cannot be read: Expecting value" in printed
+    assert len(printed.splitlines()) < 8
 
 
 @pytest.mark.slow
@@ -304,12 +282,8 @@ def test_what_reads_the_clock_of_a_processor_runs_alone(book):
     cache = get_cache(str(book.root / "cache"))
     jobs = execute.find_jobs(book.root, cache, {"first": 7.5})
     found = {job.path.stem: (job.alone, job.seconds) for job in jobs}
-    guess = execute.GUESS
-    assert found == {
-        "first": (False, 7.5),
-        "second": (True, guess),
-        "third": (True, guess),
-    }
+    alone = True, execute.GUESS
+    assert found == {"first": (False, 7.5), "second": alone, "third": alone}
 
 
 @pytest.mark.slow

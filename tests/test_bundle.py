@@ -1,16 +1,15 @@
 """The archive that is handed on: whole, the same every time, and nothing private."""
 
-import ast
 import os
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-import lxml.html
 import pytest
-from book_files import NOTEBOOKS, ROOT, code_cells, read_notebook, source
+from book_files import ROOT
 
 from website.bundle import bundle
 
@@ -40,24 +39,19 @@ def project(tmp_path):
     return root
 
 
-def test_the_archive_holds_pages_and_project_and_nothing_private(project, tmp_path):
-    bundle.bundle(project, tmp_path / "book.zip")
-    with zipfile.ZipFile(tmp_path / "book.zip") as archive:
+def test_the_archive_holds_pages_and_project_nothing_private_and_the_same_bytes(
+    project, tmp_path
+):
+    first, second = tmp_path / "first.zip", tmp_path / "second.zip"
+    bundle.bundle(project, first)
+    with zipfile.ZipFile(first) as archive:
         names = [name.removeprefix(f"{bundle.NAME}/") for name in archive.namelist()]
         page = archive.read(f"{bundle.NAME}/html/book/intro.html").decode()
-    assert {name.partition("/")[0] for name in names} == {
-        "START-HERE.html",
-        "html",
-        *bundle.PARTS,
-    }
+    tops = {name.partition("/")[0] for name in names}
+    assert tops == {"START-HERE.html", "html", *bundle.PARTS}
     assert "html/_static/book.css" in names
     assert not [name for name in names if "__pycache__" in name or "/." in name]
     assert page == "what _build/html/book/intro.html holds"
-
-
-def test_the_same_files_give_the_same_bytes(project, tmp_path):
-    first, second = tmp_path / "first.zip", tmp_path / "second.zip"
-    bundle.bundle(project, first)
     (project / "README.md").touch()
     bundle.bundle(project, second)
     assert first.read_bytes() == second.read_bytes()
@@ -76,75 +70,47 @@ def test_an_archive_that_cannot_be_finished_leaves_the_old_one(
     with pytest.raises(OSError, match="no room"):
         bundle.bundle(project, old)
     assert old.read_bytes() == before
+    (project / "_build/html/book/intro.html").unlink()
+    with pytest.raises(SystemExit, match="make book"):
+        bundle.bundle(project, old)
     assert list(old.parent.iterdir()) == [old]
 
 
-def test_there_is_no_archive_without_pages(project, tmp_path):
-    (project / "_build/html/book/intro.html").unlink()
-    with pytest.raises(SystemExit, match="make book"):
-        bundle.bundle(project, tmp_path / "book.zip")
-    assert not (tmp_path / "book.zip").exists()
+def test_everything_of_the_project_is_in_the_archive_and_its_door_opens_the_book():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    tops = {name.partition("/")[0] for name in listed}
+    assert {top for top in tops if not top.startswith(".")} == set(bundle.PARTS)
+    links = re.findall(r'(?:href="|url=)([^"]+)"', bundle.START)
+    assert links == ["html/book/intro.html"] * 2
 
 
-# -- The real one --------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def unpacked(tmp_path_factory):
-    """The archive of this project, unpacked as on a stick."""
-    folder = tmp_path_factory.mktemp("a stick")
-    bundle.bundle(ROOT, folder / "book.zip")
-    with zipfile.ZipFile(folder / "book.zip") as archive:
-        archive.extractall(folder)
-    return folder / bundle.NAME
-
-
-@pytest.mark.slow
-def test_what_a_page_links_to_is_in_the_archive(unpacked):
-    html = unpacked / "html"
-    templates = set(html.glob("_static/*.html"))  # of the theme: no pages
-    missing, pages = set(), set(html.rglob("*.html")) - templates
-    for page in pages:
-        for _, _, link, _ in lxml.html.parse(page).getroot().iterlinks():
-            address = urlsplit(link)
-            if address.path and not address.scheme and not address.netloc:
-                target = page.parent / unquote(address.path)
-                if not target.exists():
-                    missing.add(f"{page.name}: {link}")
-    assert len(pages) > len(NOTEBOOKS)
-    assert missing == set()
+FINDS = """
+from pathlib import Path
+import transformer_lib
+from transformer_lib.translation import Translator
+print(Path(transformer_lib.__file__).parent)
+Translator.load(Path("../models/grammar-en-de"))
+"""
 
 
 @pytest.mark.slow
-def test_the_first_page_opens_the_book(unpacked, tab):
-    tab.goto((unpacked / "START-HERE.html").as_uri())
-    tab.wait_for_url("**/html/book/intro.html")
-    assert tab.locator("h1").first.inner_text().startswith("The Transformer")
-    assert tab.faults == []
-
-
-@pytest.mark.slow
-def test_the_notebooks_in_it_find_its_library_and_its_models(unpacked):
-    chapters = sorted((unpacked / "book").glob("*.ipynb"))
-    assert [path.name for path in chapters] == [path.name for path in NOTEBOOKS]
-    lines = {
-        ast.unparse(node)
-        for path in chapters
-        for cell in code_cells(read_notebook(path))
-        for node in ast.walk(ast.parse(source(cell)))
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        and "transformer_lib" in ast.unparse(node)
-    }
-    run = [
-        *sorted(lines),
-        "import transformer_lib",
-        "from pathlib import Path",
-        "from transformer_lib.translation import Translator",
-        "print(Path(transformer_lib.__file__).parent)",
-        "Translator.load(Path('../models/grammar-en-de'))",
-    ]
+def test_a_notebook_in_it_finds_its_library_and_its_models(tmp_path):
+    (tmp_path / "_build/html/book").mkdir(parents=True)
+    (tmp_path / "_build/html/book/intro.html").touch()
+    for part in ("book", "models/grammar-en-de", "transformer_lib"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    bundle.bundle(tmp_path, tmp_path / "book.zip")
+    with zipfile.ZipFile(tmp_path / "book.zip") as archive:
+        archive.extractall(tmp_path / "a stick")
+    unpacked = tmp_path / "a stick" / bundle.NAME
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(run)],
+        [sys.executable, "-c", FINDS],
         cwd=unpacked / "book",
         env={**os.environ, "PYTHONPATH": str(unpacked)},
         capture_output=True,

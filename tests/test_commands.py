@@ -5,7 +5,6 @@ import json
 import re
 import runpy
 import shlex
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -18,93 +17,79 @@ RUNS = re.compile(
     r"(?P<script>measurements/\w+\.py))(?P<arguments>[^`\n]*)"
 )
 SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)([^`]+)\1(?!`)")
+SCRIPTS = sorted((ROOT / "measurements").glob("*.py"))
 
 
 def texts():
     """Read what quotes commands: pages, notebooks, cards, records and docstrings."""
     for path in [*ROOT.glob("*.md"), *BOOK.glob("*.md"), *ROOT.glob("*/*/README.md")]:
-        yield path.name, path.read_text("utf-8")
-    yield "README.md", (ROOT / "measurements" / "README.md").read_text("utf-8")
-    for path in (ROOT / "measurements").glob("*.py"):
-        yield path.name, path.read_text("utf-8").split('"""')[1]
+        yield path.read_text("utf-8")
+    yield (ROOT / "measurements" / "README.md").read_text("utf-8")
+    for path in SCRIPTS:
+        yield path.read_text("utf-8").split('"""')[1]
     for path in NOTEBOOKS:
         for cell in json.loads(path.read_text("utf-8"))["cells"]:
-            yield path.name, "".join(cell["source"])
+            yield "".join(cell["source"])
     for path in ROOT.glob("models/*/run.json"):
-        yield path.name, f"`{json.loads(path.read_text('utf-8'))['command']}`"
+        yield f"`{json.loads(path.read_text('utf-8'))['command']}`"
 
 
 def quoted():
-    """List module or script, and arguments."""
-    commands = set()
-    for _, text in texts():
+    """List what is quoted, by module or script: its words each time."""
+    commands = {}
+    for text in texts():
         text = re.sub(r" *\\\n\s*", " ", text)
         text = SPAN.sub(lambda span: span[0].replace("\n", " "), text)
         for found in RUNS.finditer(text):
-            commands.add((found["module"] or found["script"], found["arguments"]))
-    return sorted(commands)
+            words = shlex.split(found["arguments"].rstrip(".)"), comments=True)
+            name = found["module"] or found["script"]
+            commands.setdefault(name, set()).add(tuple(words))
+    return commands
 
 
 COMMANDS = quoted()
 
 
-class Parsed(Exception):
-    """The arguments are right; the script need not go on."""
+class Stopped(Exception):
+    """The script need not go on."""
 
 
-def parse(name, arguments, monkeypatch):
-    """Parse arguments as the command would, without doing its work."""
-    words = shlex.split(arguments.rstrip(".)"), comments=True)
+def parser_of(name, monkeypatch):
+    """Return the parser of a program; None for one that reads its words itself."""
     if name.startswith("transformer_lib."):
         assert find_spec(f"{name}.__main__"), f"{name} is no program"
-    else:
-        assert (ROOT / name).is_file(), f"there is no {name}"
-    if not words:  # only its name
-        return
-    if name == "transformer_lib.translation":
-        if "--help" not in words:  # which ends the program
-            options.parser().parse_args(words)
-        return
-    path = ROOT / name
-    source = path.read_text("utf-8")
-    if "argparse" not in source:
-        assert "sys.argv" in source, f"{name} takes no arguments"
-        return
-    original = argparse.ArgumentParser.parse_args
+        return options.parser() if name == "transformer_lib.translation" else None
+    path, parsers = ROOT / name, []
+    assert path.is_file(), f"there is no {name}"
+    if "argparse" not in path.read_text("utf-8"):
+        return None
 
     def parse_args(self, *given):
-        original(self, *given)
-        raise Parsed
+        parsers.append(self)
+        raise Stopped
 
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
-    monkeypatch.setattr(sys, "argv", [name, *words])
     monkeypatch.syspath_prepend(path.parent)
-    with pytest.raises(Parsed):
-        runpy.run_path(str(path), run_name="__main__")
+    with monkeypatch.context() as patched:
+        patched.setattr(argparse.ArgumentParser, "parse_args", parse_args)
+        with pytest.raises(Stopped):
+            runpy.run_path(str(path), run_name="__main__")
+    return parsers[0]
 
 
-@pytest.mark.parametrize(("name", "arguments"), COMMANDS)
-def test_a_quoted_command_parses(name, arguments, monkeypatch):
-    parse(name, arguments, monkeypatch)
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_is_quoted_with_options_that_it_has(name, monkeypatch):
+    parser = parser_of(name, monkeypatch)
+    for words in COMMANDS[name] - {()}:
+        if parser and "--help" not in words:  # which ends the program
+            parser.parse_args(words)
+        elif name.startswith("measurements"):
+            assert "sys.argv" in (ROOT / name).read_text("utf-8"), f"{name} takes none"
 
 
-def test_commands_are_found_in_every_kind_of_text():
-    assert len(COMMANDS) > 40
-    assert {name for name, _ in COMMANDS} > {
-        "transformer_lib.translation",
-        "measurements/ablations.py",
-        "measurements/decoding.py",
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("transformer_lib.translation", " train --epoks 3"),
-        ("measurements/quantization.py", " everything"),
-        ("measurements/no_such_thing.py", ""),
-    ],
-)
-def test_a_command_that_is_not_one_is_found(name, arguments, monkeypatch):
-    with pytest.raises((SystemExit, AssertionError)):
-        parse(name, arguments, monkeypatch)
+def test_a_command_that_is_not_one_is_found(monkeypatch):
+    with pytest.raises(AssertionError, match="there is no measurements/no_such"):
+        parser_of("measurements/no_such_thing.py", monkeypatch)
+    with pytest.raises(SystemExit):
+        options.parser().parse_args(["train", "--epoks", "3"])
+    assert len(COMMANDS) > 20
+    assert sum(map(len, COMMANDS.values())) > 40

@@ -53,12 +53,12 @@ def links(reader):
                 yield number, reader.get_destination_page_number(place)
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
+@pytest.fixture
+def small(tmp_path):
     """Three short pages with what the book says about paper."""
-    html = tmp_path_factory.mktemp("html")
+    html = tmp_path / "html"
     sheet = (ROOT / "website/print/print.css").as_uri()
-    (html / "book").mkdir()
+    (html / "book").mkdir(parents=True)
     for name, content in [
         ("intro", "<h1>The book</h1>"),
         ("one", ONE),
@@ -74,8 +74,9 @@ def small(tmp_path_factory):
 
 @pytest.mark.slow
 def test_pages_follow_the_contents_and_links_lead_within_the_paper(small, tmp_path):
-    print_book(small, tmp_path / "book.pdf")
-    texts, reader = read(tmp_path / "book.pdf")
+    target = tmp_path / "book.pdf"
+    print_book(small, target)
+    texts, reader = read(target)
     first_lines = [text.split("\n")[0] for text in texts]
     assert first_lines == ["The book", "I First", "II Second"]
     led = [(1, 1), (1, 2), (1, "https://example.org/")]
@@ -83,6 +84,14 @@ def test_pages_follow_the_contents_and_links_lead_within_the_paper(small, tmp_pa
     titles = [item.title for item in reader.outline if not isinstance(item, list)]
     assert titles == ["The book", "1. One", "2. Two"]
     assert [text.split()[-1] for text in texts] == ["1", "2", "3"]
+    assert without_spaces(LONG) in without_spaces(texts[1])  # on several lines
+
+    before = target.read_bytes()
+    (small / "book" / "two.html").unlink()
+    with pytest.raises(OSError, match=r"two\.html"):
+        print_book(small, target)
+    assert target.read_bytes() == before
+    assert not list(small.rglob(".*"))
 
 
 def test_a_title_that_was_written_twice_is_said_once(tmp_path):
@@ -99,13 +108,6 @@ def test_a_title_that_was_written_twice_is_said_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_long_line_goes_on_in_the_next_one(small, tmp_path):
-    print_book(small, tmp_path / "book.pdf", {"one"})
-    (text,), _ = read(tmp_path / "book.pdf")
-    assert without_spaces(LONG) in without_spaces(text)
-
-
-@pytest.mark.slow
 def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
     print_book(HTML, tmp_path / "book.pdf", {"03_attention"})
     texts, reader = read(tmp_path / "book.pdf")
@@ -116,38 +118,15 @@ def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
     assert len(lines) > 200
     assert [line for line in lines if without_spaces(line) not in shown] == []
     assert not [link for _, link in links(reader) if str(link).startswith("file:")]
-
-
-@pytest.mark.slow
-def test_what_is_folded_on_the_page_is_open_on_paper_but_the_set_up(tmp_path):
-    print_book(HTML, tmp_path / "book.pdf", {"03_attention"})
-    texts, _ = read(tmp_path / "book.pdf")
-    page = lxml.html.parse(HTML / "book" / "03_attention.html").getroot()
+    # What is folded on the page is open on paper, but for the set-up.
     (folded, *_) = page.xpath("//details[contains(@class, 'fold-answer')]//p[not(*)]")
-    assert without_spaces(folded.text_content()) in without_spaces("".join(texts))
-    assert "use_book_style()" not in "".join(texts)  # in the set-up
+    assert without_spaces(folded.text_content()) in shown
+    assert "use_book_style()" not in shown
 
 
-def test_without_chromium_the_package_is_named(small, tmp_path, monkeypatch):
+def test_what_is_missing_is_named(small, tmp_path, monkeypatch):
+    with pytest.raises(SystemExit, match="make book"):
+        print_book(tmp_path, tmp_path / "book.pdf")
     monkeypatch.setattr("shutil.which", lambda program: None)
     with pytest.raises(SystemExit, match="apt install chromium"):
         print_book(small, tmp_path / "book.pdf")
-
-
-def test_without_pages_the_command_is_named(tmp_path):
-    with pytest.raises(SystemExit, match="make book"):
-        print_book(tmp_path, tmp_path / "book.pdf")
-
-
-@pytest.mark.slow
-def test_what_cannot_be_printed_leaves_the_old_file(small, tmp_path):
-    old = tmp_path / "book.pdf"
-    old.write_text("old")
-    (small / "book" / "two.html").rename(small / "book" / "gone.html")
-    try:
-        with pytest.raises(OSError, match=r"two\.html"):
-            print_book(small, old)
-    finally:
-        (small / "book" / "gone.html").rename(small / "book" / "two.html")
-    assert old.read_text() == "old"
-    assert not list(small.rglob(".*"))

@@ -32,7 +32,9 @@ def test_parts_one_to_three_have_slides():
 
 @pytest.mark.book
 @every_chapter
-def test_every_visible_picture_listing_and_question_is_on_a_slide(name, course):
+def test_every_visible_picture_listing_and_question_is_on_a_slide_with_notes(
+    name, course
+):
     page = parsed(HTML / "book" / f"{name}.html").select_one("article")
     for fold in page.select("details"):
         fold.decompose()
@@ -48,17 +50,10 @@ def test_every_visible_picture_listing_and_question_is_on_a_slide(name, course):
         exercises.decompose()
     asked = [p for p in page.select("p") if p.get_text().startswith("Predict.")]
     assert len(deck.select(".question")) == len(asked)
-
-
-@pytest.mark.book
-@every_chapter
-def test_a_slide_has_notes_and_what_it_needs_is_there(name, course):
-    deck = parsed(course / "slides" / f"{name}.html")
     for section in deck.select("main > section"):
         assert section.select_one("aside.notes").get_text(), section.h2
-    files = [link["href"] for link in deck.select("link")]
-    files += [script["src"] for script in deck.select("script[src]")]
-    for file in files:
+    files = [each["href"] for each in deck.select("link")]
+    for file in [*files, *(each["src"] for each in deck.select("script[src]"))]:
         assert (course / "slides" / file).is_file()
     assert not deck.select("a, img, iframe")
 
