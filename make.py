@@ -70,12 +70,12 @@ def style():
 
 
 def test(*options):
-    """Style, library, every notebook, and every page once in a browser."""
+    """Style, library, every page once in a browser, and each notebook that changed."""
     book()
     style()
     run("-m", "website.builder.programs", "chromium")
-    pytest("tests", "--dist", "worksteal", "-m", "not slow", *options)
-    pytest("book", "--dist", "loadfile", *options)
+    places = "book", "tests", "-p", "website.builder.notebooks"
+    pytest(*places, "--dist", "loadfile", "-m", "not slow", *options)
 
 
 def slow(*options):

@@ -7,8 +7,6 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from website.builder.build import EXECUTED_WITH, digest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,13 +32,6 @@ class Notebooks:
     def pytest_ignore_collect(self, collection_path):
         name = collection_path.name
         return True if name in self.digests and not self.has_changed(name) else None
-
-    @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
-    def pytest_collection_modifyitems(self, items):
-        """Keep the cells of a notebook together, in one kernel."""
-        for item in items:
-            if item.path.name in self.digests:
-                item.add_marker(pytest.mark.xdist_group(item.path.name))
 
     def pytest_runtest_logreport(self, report):
         name = Path(report.fspath).name
