@@ -61,7 +61,7 @@ def split():
 MAKERS = {
     "softmax": lambda: softmax_control(WORDS, [1.0, 3.0, 2.0]),
     "leak": leak,
-    "beam": lambda: beam_control(STEPS, pieces),
+    "beam": lambda: beam_control(STEPS, pieces, title="A <b>beam</b>"),
     "race": lambda: race_control(translator(), [ENGLISH]),
     "context": context,
     "heads": heads,
@@ -115,6 +115,7 @@ def test_its_words_stand_where_no_script_runs(made):
     page = made._repr_html_()
     assert made.words
     assert (made.html or html.escape(made.words)) in page
+    assert page.count(html.escape(made.title)) == 2  # shown, and read aloud
     assert repr(made) == f"{made.title}\n{made.words}"
     assert page.count("</script>") == 2  # data that holds one does not end it
 

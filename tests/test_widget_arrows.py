@@ -4,7 +4,6 @@ import math
 import re
 from itertools import pairwise
 
-import axe
 import pytest
 import torch
 from book_files import ROOT
@@ -132,7 +131,12 @@ def test_it_begins_with_the_numbers_of_the_chapter(control):
 
 
 def test_a_mouse_pulls_a_tip_and_all_follows_before_it_is_let_go(control, tab):
-    pull(tab, control, "Query", QUERY, (1, -0.5), (-1.5, 2))
+    pull(tab, control, "Query", QUERY, (9, 9))  # it stays in its plane
+    check(control, query=(3.9, 2.9))
+    tab.mouse.move(*place(control, "Query", (-9, -9)))
+    check(control, query=(-1.9, -0.9))
+    assert control.locator(".c-product").last.inner_text() == "−1.9·1 − 0.9·0"
+    tab.mouse.move(*place(control, "Query", (-1.5, 2)))
     check(control, query=(-1.5, 2))
     tab.mouse.up()
     tab.mouse.move(*place(control, "Query", (3, 2)))
@@ -144,14 +148,6 @@ def test_a_mouse_pulls_a_tip_and_all_follows_before_it_is_let_go(control, tab):
     pull(tab, control, "Value of “cat”", (0, 2), (-0.4, 0.6))
     value = (*VALUE[:2], (-0.4, 0.6))
     check(control, query=(-1.5, 2), key=key, value=value)
-
-
-def test_a_tip_stays_in_its_plane(control, tab):
-    pull(tab, control, "Query", QUERY, (9, 9))
-    check(control, query=(3.9, 2.9))
-    tab.mouse.move(*place(control, "Query", (-9, -9)))
-    check(control, query=(-1.9, -0.9))
-    assert control.locator(".c-product").last.inner_text() == "−1.9·1 − 0.9·0"
 
 
 def test_a_finger_pulls_a_tip_and_the_page_does_not_scroll(browser):
@@ -189,7 +185,6 @@ def test_a_finger_pulls_a_tip_and_the_page_does_not_scroll(browser):
     tops = [control.locator(e).last.bounding_box()["y"] for e in ("svg", ".c-asks")]
     assert tops[0] - tops[1] == planes[-1]["y"] - asks["y"]
     control.get_by_label("query × 4").uncheck()
-    assert page.evaluate("document.documentElement.scrollWidth") == 400
     sizes = control.locator(".c-target").evaluate_all(
         "all => all.map(e => e.getBoundingClientRect().width)"
     )
@@ -212,21 +207,6 @@ def test_the_arrow_keys_move_a_tip(control):
     assert tip(control, "Query").get_attribute("aria-valuetext") == before
 
 
-def test_the_tab_key_reaches_every_tip_and_shows_which_has_the_focus(control, tab):
-    names = []
-    first = tip(control, "Key of “the”")
-    first.focus()
-    for _ in range(4):
-        focused = tab.locator(":focus")
-        names.append(focused.get_attribute("aria-label"))
-        ring = focused.locator(".c-target")
-        tab.keyboard.press("Shift+Tab")
-        tab.keyboard.press("Tab")
-        assert ring.evaluate("e => getComputedStyle(e).stroke") != "none"
-        tab.keyboard.press("Tab")
-    assert names == [*(f"Key of “{word}”" for word in WORDS), "Query of “the”"]
-
-
 def test_of_two_tips_in_one_place_the_last_chosen_is_taken_or_the_other(control, tab):
     pull(tab, control, "Query", QUERY, KEY[2])
     tab.mouse.up()
@@ -244,23 +224,11 @@ def test_of_two_tips_in_one_place_the_last_chosen_is_taken_or_the_other(control,
     assert "lies on" not in control.locator(".c-pull").inner_text()
     pull(tab, control, "Key of “cat”", (2, 2), (1, 0))
     tab.mouse.up()
-    pull(tab, control, "Key of “cat”", (1, 0), (2, 1))  # it was the last chosen one
+    pull(tab, control, "Key of “cat”", (1, 0), (1.1, 0))  # the last chosen one
+    tab.mouse.up()
+    pull(tab, control, "Key of “cat”", (1.15, 0), (2, 1))  # of two the nearest
     tab.mouse.up()
     check(control, query=(1, 0), key=(*KEY[:2], (2, 1)))
-    press(control, "Key of “cat”", ["Shift+ArrowLeft"] * 2 + ["Shift+ArrowDown"] * 2)
-    for name, others in (("Query", "Tab"), ("Key of “cat”", "Shift+Tab")):
-        tab.keyboard.press(others)  # both are reached where they lie together
-        assert tab.locator(":focus").get_attribute("aria-label").startswith(name)
-    tab.keyboard.press("ArrowUp")
-    check(control, query=(1, 0), key=(*KEY[:2], (1, 0.1)))
-
-
-def test_the_nearest_of_close_tips_is_taken(control, tab):
-    pull(tab, control, "Query", QUERY, (1.1, 0))
-    tab.mouse.up()
-    pull(tab, control, "Query", (0.95, 0), (2, 2))
-    tab.mouse.up()
-    check(control, query=(1.1, 0), key=(*KEY[:2], (2, 2)))
 
 
 def test_scale_root_and_mask_do_what_they_say(control):
@@ -282,34 +250,22 @@ def test_scale_root_and_mask_do_what_they_say(control):
     assert control.get_by_role("checkbox", checked=True).count() == 0
 
 
-def widths(control, selector):
-    lines = control.locator(selector).evaluate_all(
-        "all => all.map(e => Number(e.getAttribute('stroke-width')))"
-    )
-    return torch.tensor(lines)
-
-
-def test_a_line_is_as_thick_as_its_weight_is_large(control):
-    press(control, "Key of “the”", ["Shift+ArrowUp"])  # so that it has a line
-    weights = expected(key=((0, 0.5), *KEY[1:]))[1]
-    torch.testing.assert_close(widths(control, ".c-part"), 1.5 + 9 * weights)
-    lines = ".c-plane:first-child .c-word path:first-child"
-    torch.testing.assert_close(widths(control, lines), 1.5 + 9 * weights)
-
-
-def test_the_blend_is_its_parts_tip_to_tail(control):
+def test_the_blend_is_its_parts_tip_to_tail_each_as_thick_as_its_weight(control):
     press(control, "Value of “the”", ["Shift+ArrowRight", "Shift+ArrowDown"])
     value = torch.tensor([(0.5, -0.5), *VALUE[1:]])
     _, weights, blend = expected(value=value.tolist())
-    parts = [
+    parts = control.locator(".c-part")
+    thickness = parts.evaluate_all(
+        "all => all.map(e => Number(e.getAttribute('stroke-width')))"
+    )
+    torch.testing.assert_close(torch.tensor(thickness), 1.5 + 9 * weights)
+    lines = [
         [float(part) / 60 for part in re.split("[ L]", path[1:])]
-        for path in control.locator(".c-part").evaluate_all(
-            "all => all.map(e => e.getAttribute('d'))"
-        )
+        for path in parts.evaluate_all("all => all.map(e => e.getAttribute('d'))")
     ]
-    for (*_, x0, y0), (x1, y1, *_) in pairwise(parts):
+    for (*_, x0, y0), (x1, y1, *_) in pairwise(lines):
         assert (x0, y0) == (x1, y1)
-    steps = torch.tensor([[x1 - x0, y0 - y1] for x0, y0, x1, y1 in parts])
+    steps = torch.tensor([[x1 - x0, y0 - y1] for x0, y0, x1, y1 in lines])
     torch.testing.assert_close(steps, weights[:, None] * value)
     torch.testing.assert_close(steps.sum(dim=0), blend)
 
@@ -357,6 +313,7 @@ def test_the_second_question_has_two_answers(control):
     assert "Question 2 of 4. Leave the query alone" in asked(control)
     control.get_by_label("hide “cat”").check()
     assert says(control).startswith("✓ “red” gets 73\xa0%. A hidden word gets 0\xa0%")
+    assert says(control).endswith("find the other way.")
     _, (the, red, _), _ = expected()
     _, (the_then, red_then, _), _ = expected(hide=True)
     torch.testing.assert_close(red / the, red_then / the_then)  # the old ratio
@@ -370,48 +327,16 @@ def test_the_second_question_has_two_answers(control):
     assert says(control).startswith("✓ Answered. “red” gets ")
 
 
-@pytest.mark.parametrize("first", ["key", "hidden"])
-def test_after_one_way_the_second_question_asks_for_the_other(control, first):
+def test_the_third_question_draws_a_ring_and_the_fourth_asks_for_a_tick(control):
+    assert control.locator(".c-ring").count() == 0
     control.get_by_label("query × 4").check()
     follow(control)
-    for way in sorted(["key", "hidden"], key=lambda way: way != first):
-        control.get_by_role("button", name="Reset").click()
-        if way == "key":
-            press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
-        else:
-            control.get_by_label("hide “cat”").check()
-        assert ("other way" in says(control)) == (way == first)
-        assert ("You have found both ways." in says(control)) == (way != first)
-
-
-def test_what_is_said_after_an_answer_agrees_with_the_picture(control):
-    """An old sentence with old numbers stood beside new ones."""
-    for _ in range(2):
-        control.get_by_label("query × 4").check()
-        control.get_by_label("hide “cat”").check()
-        control.get_by_label("hide “cat”").uncheck()
-        if "2 of 4" in asked(control):
-            press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
-        follow(control)
-    press(control, "Query", ["Shift+ArrowUp", *["ArrowUp"] * 4])
-    assert says(control).startswith("✓ The blend adds 44\xa0%")
+    press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
+    assert "other way" in says(control)
     control.get_by_role("button", name="Reset").click()
-    press(control, "Value of “red”", ["Shift+ArrowUp"])
-    x, y = shown(control)[2].tolist()
-    assert says(control) == f"✓ Answered. The blend is at ({x:.2f}, {y:.2f})."
-
-
-def test_the_third_question_draws_a_ring_for_the_blend(control):
-    assert control.locator(".c-ring").count() == 0
-    for _ in range(2):
-        control.get_by_label("query × 4").check()
-        control.get_by_label("hide “cat”").check()
-        control.get_by_label("hide “cat”").uncheck()
-        if "1 of 4" in asked(control):
-            follow(control)
-        else:
-            press(control, "Key of “red”", ["Shift+ArrowRight", "Shift+ArrowRight"])
-            follow(control)
+    control.get_by_label("hide “cat”").check()
+    assert "You have found both ways." in says(control)
+    follow(control)
     assert "Question 3 of 4. Bring the blend into the ring" in asked(control)
     ring = control.locator(".c-ring")
     assert [ring.get_attribute(name) for name in ("cx", "cy")] == ["180", "120"]
@@ -420,21 +345,10 @@ def test_the_third_question_draws_a_ring_for_the_blend(control):
     assert says(control) == "The blend is at (0.84, 1.02)."  # 0.16 from the middle
     press(control, "Query", ["ArrowUp"])
     assert says(control).startswith("✓ The blend adds 44\xa0% of the value of “red”")
-    before = shown(control)[1]
     press(control, "Value of “red”", ["Shift+ArrowUp"])
     assert says(control).startswith("✓ Answered. The blend is at (0.89, ")
-    assert shown(control)[1].equal(before)
     follow(control)
     assert control.locator(".c-ring").count() == 0
-
-
-def test_the_fourth_question_is_about_the_length_of_the_query(control):
-    control.get_by_label("query × 4").check()
-    follow(control)
-    control.get_by_label("hide “cat”").check()
-    follow(control)
-    press(control, "Query", ["Shift+ArrowUp", *["ArrowUp"] * 4])
-    follow(control)
     assert "Question 4 of 4. Pull nothing. Which tick" in asked(control)
     assert says(control) == "“cat” gets 67\xa0%, “red” 24\xa0%."
     control.get_by_label("query × 4").check()
@@ -488,26 +402,6 @@ def test_a_screen_reader_hears_what_came_out_when_a_tip_is_let_go(control, tab):
     assert "cat 0 %" in status.inner_text().replace("\xa0", " ")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 400])
-def test_axe_finds_nothing_and_no_word_is_small(control, tab, theme, width):
-    tab.set_viewport_size({"width": width, "height": 900})
-    tab.evaluate(
-        "theme => { document.documentElement.dataset.theme = theme;"
-        "document.querySelector('.control').remove();"  # two, with the same names
-        "document.body.style.background = theme === 'dark' ? '#121212' : '#fff'; }",
-        theme,
-    )
-    page_rules = "document-title", "landmark-one-main", "page-has-heading-one", "region"
-    assert axe.findings(tab, without=page_rules) == []
-    sizes = control.locator("text, p, td, th, span, button").evaluate_all(
-        "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) * "
-        "(e.ownerSVGElement ? e.getScreenCTM().a : 1))"
-    )
-    assert min(sizes) >= 12
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
-
-
 def test_the_colours_have_contrast_and_mean_what_they_mean_elsewhere(control):
     for kind, name in (("word", "source"), ("query", "target"), ("blend", "output")):
         own, meant = control.locator(f".c-arrow.c-{kind}").first.evaluate(
@@ -522,8 +416,3 @@ def test_without_a_script_the_numbers_are_there():
     words = arrows_control(WORDS, QUERY, KEY, VALUE).words
     assert "“cat”: key (1, 0), score 2, weight 67 %, value (0, 2)" in words
     assert "The blend of the values is (0.49, 1.33)." in words
-
-
-def test_three_of_each_are_needed():
-    with pytest.raises(ValueError, match="three each, got 3, 2 and 3"):
-        arrows_control(WORDS, QUERY, KEY[:2], VALUE)

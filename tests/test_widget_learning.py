@@ -4,7 +4,6 @@ import csv
 import re
 
 import pytest
-from axe import findings
 from book_files import ROOT
 
 from bookkit.colours import COLOURS, EDGES
@@ -80,13 +79,12 @@ def next_question(control):
 # -- The numbers -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run", KEYS)
-@pytest.mark.parametrize("word", GOALS)
+@pytest.mark.parametrize(("run", "word"), [(WITH, "pleading"), (WITHOUT, "melon")])
 def test_the_page_shows_what_the_tables_hold(control, tables, run, word):
     curves, words = tables
     control.get_by_label(run, exact=True).check()
     control.get_by_label(word).check()
-    for update in (0, 10, FIRST, 230, 400):
+    for update in (0, FIRST, 400):
         about = {"warmup": KEYS[run], "seed": "1", "update": str(update)}
         [measured] = [row for row in curves if about.items() <= row.items()]
         about["word"] = word
@@ -96,9 +94,14 @@ def test_the_page_shows_what_the_tables_hold(control, tables, run, word):
         assert "".join(tiles) == written["writes"]
         assert len(tiles) == max(len(word), len(written["writes"]))
         assert f"loss {float(measured['loss']):.2f}." in facts(control)
-        assert facts(control).endswith(f" {float(measured['exact']):.0%} are right."
-                                       .replace("%", " %"))  # fmt: skip
+        share = f"{float(measured['exact']):.0%}".replace("%", " %")
+        assert facts(control).endswith(f" {share} are right.")
         assert shades(control) == expected_shades(written["weights"])
+    framed = control.locator(".c-map i").evaluate_all(
+        "all => all.flatMap((cell, i) => cell.matches('.c-framed') ? [i] : [])"
+    )
+    n = len(word)
+    assert framed == [t * (n + 1) + n - 1 - t for t in range(n)]
 
 
 def shades(control):
@@ -124,15 +127,11 @@ def expected_shades(digits):
     return found
 
 
-def test_the_framed_cells_are_the_letters_to_write(control):
-    framed = control.locator(".c-map i").evaluate_all(
-        "all => all.flatMap((cell, i) => cell.matches('.c-framed') ? [i] : [])"
-    )
-    size = len("pleading") + 1
-    assert framed == [t * size + len("pleading") - 1 - t for t in range(size - 1)]
-
-
-def test_a_letter_is_marked_as_right_only_in_its_place(control):
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_letter_in_its_place_is_green_and_solid_and_another_dashed(
+    control, tab, theme
+):
+    tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
     scrub(control, 170)  # gniaepl
     kinds = control.locator(".c-written span").evaluate_all(
         "all => all.map(tile => tile.className)"
@@ -140,12 +139,6 @@ def test_a_letter_is_marked_as_right_only_in_its_place(control):
     right, other = "c-right", "c-other"
     assert kinds == [right] * 3 + [other] * 3 + [right, "c-none"]
     assert "becomes “gniaepl”: 4 of 8 letters in place" in facts(control)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_right_letter_is_green_and_solid_and_a_wrong_one_dashed(control, tab, theme):
-    tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-    scrub(control, 170)
     looks = """mark => ["backgroundColor", "borderTopColor", "borderTopStyle"]
       .map((name) => getComputedStyle(mark)[name])"""
     fill, line = (
@@ -153,14 +146,9 @@ def test_a_right_letter_is_green_and_solid_and_a_wrong_one_dashed(control, tab, 
         for both in (COLOURS["right"], EDGES["right"])
     )
     for place in (".c-written span", ".c-legend i"):
-        right, other = (
-            control.locator(f"{place}.{kind}").first.evaluate(looks)
-            for kind in ("c-right", "c-other")
-        )
-        assert right == [as_rgb(fill), as_rgb(line), "solid"]
-        assert other[2] == "dashed"
-        red, green, blue = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
-        assert green > max(red, blue)
+        found = control.locator(f"{place}.c-right").first.evaluate(looks)
+        assert found == [as_rgb(fill), as_rgb(line), "solid"]
+        assert control.locator(f"{place}.c-other").first.evaluate(looks)[2] == "dashed"
 
 
 def as_rgb(colour):
@@ -191,10 +179,6 @@ def test_the_tables_support_what_the_control_says(tables):
     assert max(ends["no"]) < 0.05
 
 
-def test_the_data_is_small(made):
-    assert len(str(made.data)) < 60_000
-
-
 # -- The questions ---------------------------------------------------------------------
 
 
@@ -207,16 +191,7 @@ def solve_first(control):
     scrub(control, FIRST)
 
 
-def test_the_answers_are_not_on_the_page_before_the_reader_finds_them(control):
-    body = control.locator(".c-body").inner_text()
-    assert "✓" not in body
-    for update in range(0, 401, EVERY):
-        scrub(control, update)
-        assert answers(control) == "Choose your guess, then press Play."
-    assert not control.get_by_role("button", name="Next question").is_visible()
-
-
-def test_nothing_plays_before_the_guess(control, tab):
+def test_nothing_plays_and_no_answer_is_shown_before_the_guess(control, tab):
     tab.clock.install(time=0)
     tab.clock.pause_at(1000)
     play = control.get_by_role("button", name="Play")
@@ -225,11 +200,16 @@ def test_nothing_plays_before_the_guess(control, tab):
     tab.clock.run_for(10_000)
     assert updates(control) == 0
     assert status(control).endswith("Choose your guess, then press Play.")
+    for update in (FIRST, 400):
+        scrub(control, update)
+        assert answers(control) == "Choose your guess, then press Play."
+    assert "✓" not in control.locator(".c-body").inner_text()
+    assert not control.get_by_role("button", name="Next question").is_visible()
 
 
 @pytest.mark.parametrize(
     ("guessed", "begins"),
-    [("50", "You guessed 50. "), ("150", "✓ "), ("300", "You guessed 300. ")],
+    [("50", "You guessed 50. "), ("150", "✓ ")],
 )
 def test_play_answers_the_guess_and_ticks_only_the_right_one(
     control, tab, guessed, begins
@@ -271,21 +251,41 @@ def test_the_first_right_word_is_also_found_by_moving(control):
 
 
 @pytest.mark.parametrize(
-    ("guessed", "begins"), [("60 %", "✓ 63 % "), ("30 %", "You guessed 30 %. 63 % ")]
+    ("guesses", "begin"),
+    [
+        (("60 %", "none"), ("✓ 63 % ", "✓ 0 %, against 96 %")),
+        (("30 %", "half"), ("You guessed 30 %. 63 % ", "You guessed half.")),
+    ],
 )
-def test_the_share_on_the_framed_cells_is_guessed_from_the_map(
-    control, guessed, begins
+def test_after_a_guess_the_map_is_measured_and_the_other_run_plays(
+    control, tab, guesses, begin
 ):
+    tab.clock.install(time=0)
+    tab.clock.pause_at(1000)
     solve_first(control)
     next_question(control)
     assert updates(control) == FIRST
     assert answers(control) == "Choose your guess, then press Check."
     guess(control, "90 %")
-    guess(control, guessed)  # it may be changed until it is checked
+    guess(control, guesses[0])  # it may be changed until it is checked
     assert answers(control) == "Press Check."
     control.get_by_role("button", name="Check").click()
-    assert answers(control).startswith(begins)
+    assert answers(control).startswith(begin[0])
     assert answers(control).endswith("after 400 updates it is 93 %.")
+    next_question(control)
+    assert control.locator(".c-curve path.c-run-1").is_hidden()
+    guess(control, guesses[1])
+    control.get_by_role("button", name="Play").click()
+    tab.clock.run_for(10 * 200 + 20)
+    path = control.locator(".c-curve path.c-run-1").get_attribute("d")
+    assert path.count("L") == 10
+    assert answers(control) == "Press Play to see the run without warm-up."
+    tab.clock.run_for(10_000)
+    assert control.get_by_label(WITHOUT).is_checked()
+    assert updates(control) == 400
+    assert answers(control).startswith(begin[1])
+    assert "Other seeds: 2 % and 0 %, against 93 % and 96 %." in answers(control)
+    assert not control.get_by_role("button", name="Next question").is_visible()
 
 
 def test_the_share_is_the_mean_of_the_recorded_weights(tables):
@@ -295,35 +295,6 @@ def test_the_share_is_the_mean_of_the_recorded_weights(tables):
         [row] = [row for row in words if about.items() <= row.items()]
         framed = [row["weights"][2 * (9 * t + 7 - t) :][:2] for t in range(8)]
         assert round(sum(map(int, framed)) / 8) == expected
-
-
-@pytest.mark.parametrize(
-    ("guessed", "begins"),
-    [("none", "✓ 0 %, against 96 %"), ("half", "You guessed half.")],
-)
-def test_the_run_without_warmup_is_drawn_as_it_plays_after_the_guess(
-    control, tab, guessed, begins
-):
-    tab.clock.install(time=0)
-    tab.clock.pause_at(1000)
-    solve_first(control)
-    next_question(control)
-    guess(control, "60 %")
-    control.get_by_role("button", name="Check").click()
-    next_question(control)
-    assert control.locator(".c-curve path.c-run-1").is_hidden()
-    guess(control, guessed)
-    control.get_by_role("button", name="Play").click()
-    tab.clock.run_for(10 * 200 + 20)
-    path = control.locator(".c-curve path.c-run-1").get_attribute("d")
-    assert path.count("L") == 10
-    assert answers(control) == "Press Play to see the run without warm-up."
-    tab.clock.run_for(10_000)
-    assert control.get_by_label(WITHOUT).is_checked()
-    assert updates(control) == 400
-    assert answers(control).startswith(begins)
-    assert "Other seeds: 2 % and 0 %, against 93 % and 96 %." in answers(control)
-    assert not control.get_by_role("button", name="Next question").is_visible()
 
 
 # -- Mouse, touch and keys -------------------------------------------------------------
@@ -379,7 +350,7 @@ def test_the_keys_move_the_slider_and_choose(control, tab):
     assert focused == "c-asks"  # the button is gone
 
 
-def test_a_finger_moves_the_point_on_a_phone_and_nothing_is_wider(browser, made):
+def test_a_finger_moves_the_point_on_a_phone(browser, made):
     context = browser.new_context(
         viewport={"width": 400, "height": 900}, has_touch=True
     )
@@ -390,15 +361,8 @@ def test_a_finger_moves_the_point_on_a_phone_and_nothing_is_wider(browser, made)
     box = curve(control)
     page.touchscreen.tap(box["x"] + box["width"] / 4, box["y"] + 40)
     assert updates(control) == 100
-    control.locator(".c-guess label").nth(1).tap()
-    page.touchscreen.tap(*place(control, FIRST))
-    assert answers(control).startswith("✓")
     asks, map_ = (control.locator(p).bounding_box() for p in (".c-asks", ".c-map"))
     assert map_["y"] + map_["height"] - asks["y"] <= SCREEN  # the slider is between
-    control.get_by_role("button", name="Next question").tap()
-    control.locator(".c-guess label").first.tap()
-    control.get_by_role("button", name="Check").tap()
-    assert answers(control).startswith("You guessed 30 %.")
     finger = context.new_cdp_session(page)
     path = [place(control, update) for update in (100, 120, 140, FIRST)]
     for kind, at in [("touchStart", path[:1]), *(("touchMove", [p]) for p in path[1:]),
@@ -406,7 +370,6 @@ def test_a_finger_moves_the_point_on_a_phone_and_nothing_is_wider(browser, made)
         points = [{"x": x, "y": y} for x, y in at]
         finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
     assert updates(control) == FIRST
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
     context.close()
 
 
@@ -439,7 +402,7 @@ def test_nothing_moves_below_while_the_point_moves(control, tab, width):
     tab.set_viewport_size({"width": width, "height": 900})
     guess(control, "300")
     heights = set()
-    for update in range(0, 401, 10):
+    for update in range(0, 401, 50):
         scrub(control, update)
         heights.add(round(control.bounding_box()["height"]))
     assert len(heights) == 1
@@ -457,37 +420,10 @@ def test_a_screen_reader_hears_what_is_drawn(control):
         assert control.get_by_role("img", name=name).count() == 1
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(tab, made, theme):
-    page = f"<!doctype html><html lang=en data-theme={theme}><title>Learning</title>"
-    tab.set_content(f"{page}<main>{made._repr_html_()}</main>")
-    tab.get_by_role("slider").fill("17")
-    assert findings(tab) == []
-    solve_first(tab.locator(".control"))
-    assert findings(tab) == []
-    tab.get_by_role("button", name="Next question").click()
-    assert findings(tab) == []
-
-
-def test_it_works_from_a_file(tab, made, tmp_path):
-    file = tmp_path / "learning.html"
-    file.write_text(f"<!doctype html><meta charset=utf-8>{made._repr_html_()}", "utf-8")
-    tab.goto(file.as_uri())
-    tab.get_by_role("slider").fill("15")
-    assert updates(tab.locator(".control")) == FIRST
-    assert tab.faults == []
-
-
 def test_where_no_script_runs_both_runs_are_told_in_steps_of_a_hundred(made):
     assert made.words.startswith("A model learns to write words backwards: “pleading”")
     assert "with warm-up, update 400: loss 0.02, writes “gnidaelp”" in made.words
     assert len(re.findall("update .00", made.words)) == 8
-
-
-def test_a_run_with_a_missing_row_is_refused(tables):
-    curves, words = tables
-    with pytest.raises(ValueError, match=r"the same 41 updates .* got 40 rows"):
-        learning_control(curves, words[:-1])
 
 
 @pytest.mark.book
