@@ -5,6 +5,7 @@ import re
 
 import pytest
 import torch
+from operating import press, says
 
 from bookkit.controls.beam import beam_control
 from transformer_lib.decoding import Hypothesis, beam_search
@@ -56,17 +57,8 @@ def dropped(control):
     return [text.split()[0] for text in boxes]
 
 
-def says(control):
-    return control.locator(".c-says").inner_text()
-
-
 def looks(control):
     return control.locator(".c-beam-looks small").all_inner_texts()
-
-
-def press(control, name, times=1):
-    for _ in range(times):
-        control.get_by_role("button", name=name).click(force=True)  # or disabled
 
 
 def test_the_tree_grows_by_a_token_a_step_and_what_nothing_extends_is_dropped(show):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from operating import says
 
 from pages.inside.heads import heads_control
 from transformer_lib.model import Transformer, TransformerConfig, record_attention
@@ -25,10 +26,6 @@ def maps():
     maps[DECODER][:] = torch.tensor([[1, 0, 0], [0.25, 0.75, 0], [0.5, 0.1, 0.4]])
     maps[CROSS][:, 0] = torch.tensor([[0, 1, 0], [0.7, 0.2, 0.1], [0, 0.4, 0.6]])
     return maps
-
-
-def says(control):
-    return control.locator(".c-says").inner_text()
 
 
 def weights(control):

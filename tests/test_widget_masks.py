@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from operating import says
 
 from pages.masks.masks import mask_control
 from transformer_lib.model import causal_mask, padding_mask
@@ -33,10 +34,6 @@ def choose(lab, attention=None, code=None):
         lab.get_by_role("combobox", name="Attention").select_option(label=attention)
     if code:
         lab.get_by_label("The code").select_option(label=code)
-
-
-def says(lab):
-    return lab.locator(".c-says").inner_text()
 
 
 def mask_on_the_page(lab, caption):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from operating import says
 
 from pages.attention.softmax import softmax_control
 from pages.masks.masks import mask_control
@@ -16,10 +17,6 @@ def column(control, number):
 
 def weights(control):
     return column(control, 3)
-
-
-def says(control):
-    return control.locator(".c-says").inner_text()
 
 
 FILL = "e => getComputedStyle(e).backgroundColor"
