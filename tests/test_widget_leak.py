@@ -163,6 +163,9 @@ def test_each_finished_mask_is_what_it_is_called_and_shows_the_answer_late(
     best = [SAYS[t] for t in change.argsort(descending=True)[:2]]
     assert re.findall("“(.*?)”", second) == best
     assert second.endswith(f"{(change >= 0.02).sum() - 2} more bars move.")
+    control.get_by_label(MASKED).check()
+    assert "It had to predict every word from the words so far." in says(control)
+    control.get_by_label(PEEKING).check()
     control.get_by_role("button", name="causal").click()
     assert torch.equal(mask_on_the_page(control), triangle())
     leak.click()
@@ -199,18 +202,6 @@ def test_a_click_flips_a_cell_and_says_what_moved(control):
     first, second = says(control).splitlines()
     assert first == "Row BOS now sees ein, but it must say die."
     assert "No bar moves" in second
-
-
-def test_the_models_differ_for_a_reason_that_the_page_gives(control):
-    assert "It learned to predict only EOS, which is in no column." in says(control)
-    control.get_by_label(MASKED).check()
-    assert "It had to predict every word from the words so far." in says(control)
-    control.get_by_role("button", name="all open").click()
-    assert "so it never learned to use it. Opened alone, most cells of the future" in (
-        says(control)
-    )
-    control.get_by_label(PEEKING).check()
-    assert "so it never had to predict one." in says(control)
 
 
 def test_the_mouse_paints_a_stroke_and_what_moved_is_said_at_the_end(control, tab):

@@ -92,19 +92,21 @@ def test_the_masks_on_the_page_are_those_of_the_library(lab, attention):
     assert "Sentence 2, looking at padding: " in says(lab)
 
 
-def test_the_marks_stand_where_a_word_sees_wrongly_and_nowhere_else(lab):
-    choose(lab, DECODER, "forgets the future")
-    marked = lab.locator("th .c-wrong").all_inner_texts()
+def test_it_opens_on_code_that_forgets_the_future_and_marks_what_it_sees(first):
+    marked = first.locator("th .c-wrong").all_inner_texts()
     assert marked == [
         *[f"✗ {word}" for word in "BOS die Katze liest ein rotes".split()],
         *[f"✗ {word}" for word in "BOS ein Hund schläft".split()],
     ]
-    crosses = lab.locator("td", has_text="✗")
+    crosses = first.locator("td", has_text="✗")
     assert crosses.count() == 7 * 6 / 2 + 5 * 4 / 2
-    assert says(lab).splitlines() == [
+    assert says(first).splitlines() == [
         "Sentence 1, looking at a later word: BOS, die, Katze, liest, ein, rotes.",
         "Sentence 2, looking at a later word: BOS, ein, Hund, schläft.",
     ]
+    assert first.get_by_role("region").count() == 2  # the factors are in the fold
+    first.locator("summary").click()
+    assert first.get_by_role("region").count() == 8
 
 
 def test_each_mistake_shows_what_it_does_to_the_rows(lab):
@@ -144,36 +146,26 @@ def test_the_reader_types_sentences_and_they_stay_text(lab):
     )
 
 
-def test_it_opens_on_code_that_forgets_the_future(first):
-    assert says(first).startswith("Sentence 1, looking at a later word: BOS, die")
-    assert first.locator("td", has_text="✗").count() == 7 * 6 / 2 + 5 * 4 / 2
-    seen = first.get_by_role("region", name="what attention sees")
-    assert seen.count() == 2
-    assert first.get_by_role("region").count() == 2  # the factors are in the fold
-    first.locator("summary").click()
-    assert first.get_by_role("region").count() == 8
+PALE = "all => all.filter((part) => getComputedStyle(part).opacity < 0.5).length"
 
 
-@pytest.mark.parametrize(
-    ("box", "text", "message"),
-    [
-        ("Source 1", " ", "Source 1 and Source 2 are empty: type a word in one."),
-        ("Source 2", "word " * 13, "Source 2 has 13 words; there is room for 12."),
-        ("Target 1", "word " * 14, "Target 1 has 14 words; there is room for 12."),
-    ],
-)
-def test_a_refusal_names_the_field_and_dims_the_old_result(lab, box, text, message):
-    if not text.strip():
-        lab.get_by_label("Source 2").fill("")
+def test_a_refusal_names_the_field_and_dims_the_old_result(lab):
+    parts = lab.locator("> .c-body > *")
     before, _ = mask_on_the_page(lab, "padding")
-    lab.get_by_label(box).fill(text)
-    assert lab.get_by_role("alert").inner_text() == message
-    assert torch.equal(mask_on_the_page(lab, "padding")[0], before)
-    pale = "all => all.filter((part) => getComputedStyle(part).opacity < 0.5).length"
-    assert lab.locator("> .c-body > *").evaluate_all(pale) == 3
-    lab.get_by_label(box).fill("better")
-    assert lab.get_by_role("alert").inner_text() == ""
-    assert lab.locator("> .c-body > *").evaluate_all(pale) == 0
+    for box, words, message in (
+        ("Source 2", 13, "Source 2 has 13 words; there is room for 12."),
+        ("Target 1", 14, "Target 1 has 14 words; there is room for 12."),
+        ("Source 2", 0, ""),
+        ("Source 1", 0, "Source 1 and Source 2 are empty: type a word in one."),
+    ):
+        lab.get_by_label(box).fill("word " * words)
+        assert lab.get_by_role("alert").inner_text() == message
+        assert parts.evaluate_all(PALE) == (3 if message else 0)
+        if words:
+            assert torch.equal(mask_on_the_page(lab, "padding")[0], before)
+            lab.get_by_label(box).fill("a dog sleeps")
+            assert parts.evaluate_all(PALE) == 0
+            before, _ = mask_on_the_page(lab, "padding")
 
 
 def test_on_a_phone_what_attention_sees_is_next_to_the_choices(show, tab):
