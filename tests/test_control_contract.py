@@ -243,6 +243,12 @@ def phone(browser):
 SMALLEST = """(control, selector) => Math.min(...[...control.querySelectorAll(selector)]
   .filter((e) => e.checkVisibility()).flatMap((e) => [e.offsetWidth, e.offsetHeight]),
   999)"""
+# Of all text in pixels, also in drawings; the positions are named within small circles.
+LETTERS = """control => Math.min(...[...control.querySelectorAll("*")].filter((e) =>
+  e.checkVisibility() && !e.matches("script, style, .c-waves text")
+  && [...e.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+  .map((e) => parseFloat(getComputedStyle(e).fontSize)
+    * (e.ownerSVGElement ? e.getScreenCTM().a : 1)))"""
 TOPS = """all => all.map((each) => Math.round(each.getBoundingClientRect().top))"""
 
 
@@ -259,6 +265,7 @@ def test_on_a_phone_it_fits_and_fingers_find_its_parts(phone, made):
         fingers = ".c-inputs .c-pick label, .c-tick, select"
         assert control.evaluate(SMALLEST, fingers) >= 40
         assert control.evaluate(SMALLEST, "button") >= 22
+        assert control.evaluate(LETTERS) >= 12
         for pick in control.locator(".c-inputs .c-pick:visible").all():
             assert len(set(pick.locator("label").evaluate_all(TOPS))) == 1  # one line
         control.evaluate(MOVE)
