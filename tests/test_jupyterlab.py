@@ -17,8 +17,8 @@ from axe import AXE
 from book_files import BOOK, ROOT, read_notebook, source
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import expect
+from test_control_contract import all_controls
 from test_widget_beam import STEPS, pieces
-from test_widgets import all_controls
 
 from bookkit.controls.beam import beam_control
 from pages.attention.softmax import softmax_control

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from axe import findings
 from book_files import ROOT
+from operating import answers, press, status
 
 from pages.encoder.context import context_control
 from transformer_lib.model import padding_mask
@@ -55,21 +55,9 @@ def now(control):
     return control.locator(".c-german").last.inner_text().strip()
 
 
-def answers(control):
-    return control.locator(".c-answers > span").inner_text()
-
-
-def status(control):
-    return control.get_by_role("status").inner_text()
-
-
 def solve(control, guess):
     control.get_by_label(guess, exact=True).check()
     control.get_by_role("button", name="Show").click()
-
-
-def next_question(control):
-    control.get_by_role("button", name="Next question").click()
 
 
 # -- The numbers -----------------------------------------------------------------------
@@ -91,95 +79,70 @@ def stream(translator, sentence):
     return torch.stack(steps)[:, 0]
 
 
-@pytest.mark.parametrize(("at", "new"), [(1, "dog"), (5, "newspaper"), (3, "the")])
 @torch.no_grad()
-def test_the_distances_and_the_german_are_those_of_pytorch(
-    control, translator, at, new
-):
+def test_the_distances_and_the_german_are_those_of_pytorch(control, translator):
     solve(control, "gathering")  # from now on each exchange shows all steps
-    while word(control, at).inner_text() != new:
-        word(control, at).click()
-    changed = " ".join([*WORDS[:at], new, *WORDS[at + 1 :]])
-    before, after = stream(translator, SENTENCE), stream(translator, changed)
-    moved = (after - before).norm(dim=-1) / before.norm(dim=-1)
-    found = torch.tensor([[float(text) for text in row] for row in table(control)])
-    expected = moved[:, : len(WORDS)].to(found.dtype) * 100
-    torch.testing.assert_close(found, expected, rtol=0, atol=0.51)
-    assert found.shape == (STEPS, len(WORDS))
-    assert now(control) == translator.translate([changed])[0]
-
-
-def test_in_the_lookup_only_the_exchanged_word_moves(made):
-    for each in made.data["exchanges"]:
-        lookup = each["moved"][0]
-        assert [i for i, moved in enumerate(lookup) if moved] == [each["at"]]
-
-
-def test_the_changed_german_words_are_marked(control):
-    solve(control, "gathering")
-    assert now(control) == "die Katze liest einen roten Brief"
-    assert control.locator("mark").all_inner_texts() == ["einen", "roten", "Brief"]
-
-
-def test_the_data_is_small(made):
-    assert len(str(made.data)) < 4_000
+    before = stream(translator, SENTENCE)
+    for at, new in ((1, "dog"), (5, "newspaper"), (3, "the")):
+        while word(control, at).inner_text() != new:
+            word(control, at).click()
+        changed = " ".join([*WORDS[:at], new, *WORDS[at + 1 :]])
+        moved = (stream(translator, changed) - before).norm(dim=-1)
+        found = torch.tensor([[float(text) for text in row] for row in table(control)])
+        expected = (moved / before.norm(dim=-1))[:, : len(WORDS)] * 100
+        torch.testing.assert_close(found, expected.to(found.dtype), rtol=0, atol=0.51)
+        assert found.shape == (STEPS, len(WORDS))
+        assert now(control) == translator.translate([changed])[0]
 
 
 # -- The questions ---------------------------------------------------------------------
 
 
-def test_nothing_but_the_lookup_is_shown_before_the_guess(control):
+def test_nothing_but_the_lookup_is_shown_and_moved_before_the_guess(control):
     assert table(control) == [["0"] * 5 + ["109"], *[["?"] * 6] * 4]
-    assert now(control) == "?"
+    assert answers(control) == "Choose your guess, then press Show."
     show = control.get_by_role("button", name="Show")
     assert show.get_attribute("aria-disabled") == "true"
     show.click(force=True)
     assert now(control) == "?"
-    assert answers(control) == "Choose your guess, then press Show."
-
-
-def test_the_words_stay_those_of_the_question_until_it_is_answered(control):
     for answered in ("gathering", "the"):
         before = control.locator(".c-context").inner_text()
-        for i in (1, 5):
-            word(control, i).click(force=True)
-            assert word(control, i).get_attribute("aria-disabled") == "true"
-            assert control.locator(".c-context").inner_text() == before
-            assert answers(control).endswith("After that you can exchange any word.")
-            assert status(control) == answers(control)
+        word(control, 1).click(force=True)
+        assert word(control, 1).get_attribute("aria-disabled") == "true"
+        assert control.locator(".c-context").inner_text() == before
+        assert answers(control).endswith("After that you can exchange any word.")
+        assert status(control) == answers(control)
         assert "press" not in control.locator(".c-hint").last.inner_text()
         solve(control, answered)
         word(control, 3).click()
         assert word(control, 3).inner_text() == "the"
         assert control.locator(".c-hint").last.inner_text().endswith("press any word.")
         if answered == "gathering":
-            next_question(control)
+            press(control, "Next question")
 
 
 @pytest.mark.parametrize(
-    ("guess", "begins"),
-    [("gathering", "✓ A word"), ("thinking", "You guessed “thinking”. A word")],
+    ("guesses", "begin"),
+    [
+        (("gathering", "the"), ("✓ A word", "✓ ")),
+        (("thinking", "red"), ("You guessed “thinking”. A word", "You guessed ")),
+    ],
 )
-def test_only_the_right_guess_is_ticked(control, guess, begins):
-    solve(control, guess)
-    assert answers(control).startswith(begins)
-    assert "“letter” moves “a” by 10 % and “red” by 16 %." in answers(control).replace(
-        "\xa0", " "
-    )
+def test_only_the_right_guesses_are_ticked(control, guesses, begin):
+    solve(control, guesses[0])
+    assert answers(control).startswith(begin[0])
+    told = answers(control).replace("\xa0", " ")
+    assert "“letter” moves “a” by 10 % and “red” by 16 %." in told
     assert control.locator(".c-guess :disabled").count() == 3
-
-
-@pytest.mark.parametrize(("guess", "begins"), [("the", "✓ "), ("red", "You guessed ")])
-def test_the_article_moves_most_as_the_noun_is_exchanged(control, guess, begins):
-    solve(control, "lookup")
-    next_question(control)
+    assert now(control) == "die Katze liest einen roten Brief"
+    assert control.locator("mark").all_inner_texts() == ["einen", "roten", "Brief"]
+    press(control, "Next question")
     assert word(control, 1).inner_text() == "dog"
     assert now(control) == "?"
-    solve(control, guess)
-    assert answers(control).startswith(begins)
-    assert "“dog” moves “the” by 23 %, “reads” by 5 %, “red” by 4 %." in answers(
-        control
-    ).replace("\xa0", " ")
+    solve(control, guesses[1])
+    assert answers(control).startswith(begin[1])
+    told = answers(control).replace("\xa0", " ")
+    assert "“dog” moves “the” by 23 %, “reads” by 5 %, “red” by 4 %." in told
     assert now(control) == "der Hund liest ein rotes Buch"
     assert not control.get_by_role("button", name="Next question").is_visible()
 
@@ -237,61 +200,11 @@ def test_keys_choose_show_and_exchange(control, tab):
     assert tab.locator(":focus").inner_text() == answers(control)
 
 
-def test_a_finger_works_on_a_phone_and_nothing_is_wider(browser, made):
-    context = browser.new_context(
-        viewport={"width": 400, "height": 850}, has_touch=True, reduced_motion="reduce"
-    )
-    page = context.new_page()
-    head = "<meta name=viewport content='width=device-width'>"
-    page.set_content(f"<!doctype html><html lang=en>{head}{made._repr_html_()}")
-    control = page.locator(".control")
-    control.locator(".c-guess label").nth(1).tap()
-    control.get_by_role("button", name="Show").tap()
-    assert answers(control).startswith("✓")
-    word(control, 5).tap()
-    assert word(control, 5).inner_text() == "newspaper"
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    box = word(control, 5).bounding_box()
-    assert min(box["width"], box["height"]) >= 36
-    assert control.bounding_box()["height"] <= 850
-    context.close()
-
-
-# -- For everybody ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(tab, made, theme):
-    tab.emulate_media(reduced_motion="reduce")
-    page = f"<!doctype html><html lang=en data-theme={theme}><title>Context</title>"
-    tab.set_content(f"{page}<main>{made._repr_html_()}</main>")
-    assert findings(tab) == []
-    solve(tab.locator(".control"), "thinking")
-    assert findings(tab) == []
-    tab.emulate_media(reduced_motion="no-preference")
-
-
-def test_it_works_from_a_file(tab, made, tmp_path):
-    tab.emulate_media(reduced_motion="reduce")
-    file = tmp_path / "context.html"
-    file.write_text(f"<!doctype html><meta charset=utf-8>{made._repr_html_()}", "utf-8")
-    tab.goto(file.as_uri())
-    solve(tab.locator(".control"), "gathering")
-    assert answers(tab.locator(".control")).startswith("✓")
-    assert tab.faults == []
-    tab.emulate_media(reduced_motion="no-preference")
-
-
 def test_where_no_script_runs_the_question_is_asked(made):
     assert made.words.startswith(
         f"“{SENTENCE}” becomes “die Katze liest ein rotes Buch”"
     )
     assert made.words.endswith("does the vector of “a” first change?")
-
-
-def test_a_word_of_several_tokens_is_refused(translator):
-    with pytest.raises(ValueError, match="each word must be one token, got"):
-        context_control(translator, "the cat reads a red zebra", EXCHANGES)
 
 
 @pytest.mark.book
