@@ -307,15 +307,6 @@ def test_weights_keep_their_dtype_in_the_file_and_load_in_the_default_one(path, 
 # -- Weights ---------------------------------------------------------------------------
 
 
-def test_weights_are_copied_into_the_model(model):
-    other = Transformer(TIED)
-    load_weights(other, weights_of(model), source="here")
-    assert_same_weights(other, model)
-    assert all(parameter.requires_grad for parameter in other.parameters())
-    nn.init.zeros_(model.output.weight)
-    assert other.output.weight.any()
-
-
 def test_a_model_is_left_as_it_was_unless_all_weights_fit():
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 5))
     before = weights_of(model)

@@ -1,11 +1,12 @@
 """The fast decoder writes what the model writes, or says why it cannot."""
 
-import random
 from dataclasses import asdict
 
 import pytest
 import torch
-from strategies import model_of
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import SEEDS, examples, models_and_sentences, source_of
 from torch import nn
 from torch.nn.utils import parametrize
 from torch.testing import assert_close
@@ -47,26 +48,18 @@ def little_room(monkeypatch):
     monkeypatch.setattr(fast_decoder, "MANY", 2)
 
 
-def lively(config):
+@pytest.fixture
+def model():
     """An untrained model whose translations have many lengths."""
-    model = model_of(config)
+    model = Transformer(CONFIG)
     with torch.no_grad():
         for name, parameter in model.decoder.named_parameters():
             if name.endswith("bias"):
                 parameter.normal_(std=0.3)
             parameter.mul_(2)
-        if config.output_bias:
-            model.output.bias.normal_()
-        if config.positions == "learned":
-            model.tgt_positions.table.mul_(8)
-        if not config.tie_output:
-            model.output.weight[EOS].mul_(2)
+        model.tgt_positions.table.mul_(8)
+        model.output.weight[EOS].mul_(2)
     return model.eval()
-
-
-@pytest.fixture
-def model():
-    return lively(CONFIG)
 
 
 @pytest.fixture
@@ -77,77 +70,36 @@ def src():
     return src
 
 
-def random_config(chance):
-    shared = chance.random() < 0.5
-    heads = chance.randint(1, 4)
-    return TransformerConfig(
-        src_vocab_size=TGT if shared else SRC,
-        tgt_vocab_size=TGT,
-        d_model=heads * chance.choice([4, 6, 8]),
-        num_heads=heads,
-        d_ff=chance.randint(1, 20),
-        num_layers=chance.randint(1, 3),
-        norm_first=chance.random() < 0.5,
-        norm_eps=chance.choice([1e-6, 1e-5]),
-        bias=chance.random() < 0.5,
-        output_bias=chance.random() < 0.5,
-        activation=chance.choice(["relu", "gelu", "gelu_tanh", "silu"]),
-        positions=chance.choice(["interleaved", "concatenated", "learned"]),
-        max_len=chance.randint(3, 40),
-        share_embeddings=shared,
-        tie_output=chance.random() < 0.5,
-    )
-
-
-def random_batch(config, chance):
-    """Sentences of many lengths; one may be empty."""
-    lengths = [chance.randint(0, min(9, config.max_len)) for _ in range(4)]
-    src = torch.randint(1, TGT, (len(lengths), max([1, *lengths])))
-    return src.masked_fill(
-        torch.arange(src.size(1)) >= torch.tensor(lengths)[:, None], 0
-    )
-
-
-def stepwise(model, tgt, memory, mask):
+def stepwise(model, tgt, *source):
     cache = model.new_cache()
-    steps = [model.decode(t, memory, mask, cache) for t in tgt.split(1, dim=1)]
+    steps = [model.decode(t, *source, cache=cache) for t in tgt.split(1, dim=1)]
     return torch.cat(steps, dim=1)
 
 
-def same_hypotheses(found, expected):
-    assert [[h.tokens for h in each] for each in found] == [
-        [h.tokens for h in each] for each in expected
-    ]
-    scores = [[[h.score for h in each] for each in some] for some in (found, expected)]
-    for a, b in zip(*scores, strict=True):
-        assert_close(a, b)
-
-
 @pytest.mark.sweep
+@examples(25, 1000)
+@given(
+    models_and_sentences(), SEEDS, st.integers(1, 6), st.sampled_from([0.0, 0.6, 2.0])
+)
 @torch.no_grad()
-def test_random_models_score_and_write_the_same_as_fast_ones(request):
-    sweeping = request.config.option.markexpr == "sweep"
-    for seed in range(1000 if sweeping else 20):
-        chance = random.Random(seed)
-        torch.manual_seed(seed)
-        config = random_config(chance)
-        model, src = lively(config), random_batch(config, chance)
-        fast = FastDecoder(model)
-        tgt = torch.randint(1, TGT, (len(src), min(9, config.max_len)))
-        memory, mask = model.encode(src), padding_mask(src, PAD)
-        logits, expected = (stepwise(m, tgt, memory, mask) for m in (fast, model))
-        assert_close(logits, expected, rtol=1e-9, atol=1e-9)
-        assert greedy_decode(fast, src) == greedy_decode(model, src)
-        search = {"beam_size": chance.randint(1, 6)}
-        search["alpha"] = chance.choice([0.0, 0.6, 2.0])
-        same_hypotheses(
-            beam_search(fast, src, **search), beam_search(model, src, **search)
-        )
-        drawn = [
-            sample(each, src, generator=torch.Generator().manual_seed(seed))
-            for each in (fast, model)
-        ]
-        assert drawn[0] == drawn[1]
+def test_any_model_scores_and_writes_the_same_as_a_fast_one(task, seed, beam, alpha):
+    model, src, tgt = task
+    fast, source, config = FastDecoder(model), source_of(model, src), model.config
+    tgt = tgt.where(tgt != config.pad_id, (config.pad_id + 1) % config.tgt_vocab_size)
+    logits, expected = (stepwise(each, tgt, *source) for each in (fast, model))
+    assert_close(logits, expected, rtol=1e-9, atol=1e-9)
+    if src is None:
+        return
+    found = []
+    for each in (fast, model):
+        drawn = sample(each, src, generator=torch.Generator().manual_seed(seed))
+        searched = beam_search(each, src, beam_size=beam, alpha=alpha)
+        tokens = [[h.tokens for h in hypotheses] for hypotheses in searched]
+        scores = [[h.score for h in hypotheses] for hypotheses in searched]
+        found.append((scores, tokens, drawn, greedy_decode(each, src)))
+    assert found[0][1:] == found[1][1:]
+    for ours, theirs in zip(found[0][0], found[1][0], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 
 
 # -- Where the rows and the room go ----------------------------------------------------
@@ -279,15 +231,8 @@ def test_only_a_batch_gets_a_turned_copy_of_the_plain_output(model, src, monkeyp
 
 
 @torch.no_grad()
-def test_a_decoder_alone_is_carried():
-    model = lively(ALONE)
-    tgt = torch.randint(1, TGT, (B, 9))
-    assert_close(stepwise(FastDecoder(model), tgt, None, None), model(tgt))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@torch.no_grad()
-def test_other_precisions_are_carried(src, dtype):
+def test_other_precisions_are_carried(src):
+    dtype = torch.bfloat16
     model = Transformer(CONFIG).eval()
     tgt, mask = torch.randint(1, TGT, (B, 5)), padding_mask(src, PAD)
     exact = stepwise(model, tgt, model.encode(src), mask)

@@ -7,7 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from transformer_lib.data import make_batch
-from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.decoding import greedy_decode
 from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
 from transformer_lib.faster.pruning import (
     feature_sizes,
@@ -66,21 +66,6 @@ def values(model):
 
 
 # -- Zeros -----------------------------------------------------------------------------
-
-
-def test_the_smallest_of_six_by_hand():
-    model = Transformer(CONFIG)
-    with torch.no_grad():
-        for weight in matrices(model):
-            weight.fill_(5.0)
-        weight = matrices(model)[0]
-        weight[0, :6] = torch.tensor([0.9, -0.1, 0.3, -0.7, 0.2, 0.05])
-    count = sum(weight.numel() for weight in matrices(model))
-    limit = prune_smallest(model, 3 / count)
-    expected = torch.tensor([0.9, 0.0, 0.3, -0.7, 0.0, 0.0])
-    assert_close(matrices(model)[0][0, :6], expected, rtol=0, atol=1e-6)
-    assert limit == pytest.approx(0.2)
-    assert all((weight == 5.0).all() for weight in matrices(model)[1:])
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
@@ -159,14 +144,12 @@ def test_without_a_feature_the_network_gives_what_it_gave_with_it_silenced():
     assert_close(layer(x), copy(x))
 
 
-def test_frozen_weights_stay_frozen_and_others_learn_on():
+def test_frozen_weights_stay_frozen():
     attention = MultiHeadAttention(6, 3)
     attention.w_q.requires_grad_(False)
     remove_heads(attention, [1])
-    assert not attention.w_q.weight.requires_grad
-    x = torch.randn(1, 4, 6)
-    attention(x, x, x).sum().backward()
-    assert attention.w_v.weight.grad.shape == (4, 6)
+    frozen = {n for n, p in attention.named_parameters() if not p.requires_grad}
+    assert frozen == {"w_q.weight", "w_q.bias"}
 
 
 def test_rotary_attention_with_keys_for_each_head_may_lose_heads():
@@ -270,37 +253,24 @@ def test_a_smaller_model_has_a_configuration_that_builds_it(model, batches, tmp_
     assert all(old.equal(model.state_dict()[n]) for n, old in before.items())
 
 
-@pytest.mark.parametrize("positions", ["interleaved", "rotary"])
-def test_groups_of_one_stay_groups_of_one(batches, tmp_path, positions):
-    choices = asdict(CONFIG) | {"num_key_heads": 5, "positions": positions}
+@pytest.mark.parametrize(("key_heads", "heads"), [(5, 2), (1, 5)])
+def test_groups_of_one_stay_so_and_with_shared_keys_features_may_go(
+    batches, tmp_path, key_heads, heads
+):
+    choices = asdict(CONFIG) | {"num_key_heads": key_heads, "positions": "rotary"}
     model = ModernTransformer(ModernConfig(**choices)).double().eval()
-    smaller = shrink(model, num_heads=2, d_ff=7, batches=batches)
-    assert (smaller.config.num_heads, smaller.config.num_key_heads) == (2, 2)
+    smaller = shrink(model, num_heads=heads, d_ff=7, batches=batches)
+    assert smaller.config.num_key_heads == min(key_heads, heads)
     save_model(tmp_path / "model", smaller)
     loaded = load_model(tmp_path / "model", FAMILIES)
     src, tgt = batches[1]
     assert loaded(src, tgt).equal(smaller(src, tgt))
 
 
-def test_a_model_with_shared_keys_may_lose_features(batches):
-    choices = asdict(CONFIG) | {"d_model": 24, "num_heads": 4, "num_key_heads": 2}
-    model = ModernTransformer(ModernConfig(**choices)).double().eval()
-    smaller = shrink(model, num_heads=4, d_ff=7, batches=batches)
-    assert (smaller.config.num_key_heads, smaller.config.d_ff) == (2, 7)
-
-
-@pytest.mark.parametrize("evenly", [True, False])
-def test_a_pruned_model_writes_the_same_with_the_fast_decoder(model, batches, evenly):
-    if evenly:
-        model = shrink(model, num_heads=2, d_ff=7, batches=batches)
-    else:
-        remove_heads(model.decoder.layers[0].self_attention, [0, 3])
-        remove_heads(model.decoder.layers[1].cross_attention, [4])
-        remove_features(model.decoder.layers[1].feed_forward, torch.tensor([1, 2]))
+def test_an_unevenly_pruned_model_writes_the_same_with_the_fast_decoder(model, batches):
+    remove_heads(model.decoder.layers[0].self_attention, [0, 3])
+    remove_heads(model.decoder.layers[1].cross_attention, [4])
+    remove_features(model.decoder.layers[1].feed_forward, torch.tensor([1, 2]))
     assert why_unsupported(model) is None
     src, fast = batches[1].src, FastDecoder(model)
     assert greedy_decode(fast, src) == greedy_decode(model, src)
-    found, expected = (beam_search(m, src, beam_size=3)[0] for m in (fast, model))
-    assert [h.tokens for h in found] == [h.tokens for h in expected]
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-9)

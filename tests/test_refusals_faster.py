@@ -36,10 +36,12 @@ from transformer_lib.variants import AlibiAttention
 
 SIZES = {"d_model": 6, "num_heads": 3, "d_ff": 11, "num_layers": 2, "max_len": 16}
 CONFIG = TransformerConfig.base(13, **SIZES)
+MODEL, NAN = Transformer(CONFIG), math.nan
 BATCHES = [make_batch([([3, 4, 5], [6, 7])])]
 LINEAR, ONES = nn.Linear(7, 11), torch.ones(3, 7)
+WIDE, TWO, BILINEAR = nn.Linear(133_145, 1), nn.Linear(6, 2), nn.Bilinear(2, 3, 5)
 LOGITS, TARGETS = torch.zeros(2, 3, 7), torch.ones(2, 3, dtype=torch.int64)
-QUERY, KEYS = torch.zeros(2, 5, 11), torch.zeros(2, 7, 11)
+SHORT = torch.zeros(2, 5, 11), torch.zeros(2, 7, 11), torch.zeros(2, 7, 11)
 W_1, W_2 = "encoder.layers.1.feed_forward.w_1", "encoder.layers.1.feed_forward.w_2"
 W_Q = "encoder.layers.0.self_attention.w_q"
 
@@ -61,9 +63,8 @@ def quantized(change=lambda layer: None, largest=None):
     change(model.encoder.layers[1].feed_forward)
     if largest is not None:
         names = [n for n, part in model.named_modules() if type(part) is nn.Linear]
-        largest = {name: 1.0 for name in names if name not in largest} | {
-            name: value for name, value in largest.items() if value is not None
-        }
+        largest = dict.fromkeys(names, 1.0) | largest
+        largest = {n: value for n, value in largest.items() if value is not None}
     return quantize(model, largest)
 
 
@@ -71,6 +72,14 @@ def shrunk(num_heads=2, d_ff=7, change=lambda layer: None):
     model = Transformer(CONFIG).eval()
     change(model.encoder.layers[0])
     shrink(model, num_heads, d_ff, BATCHES)
+
+
+def hooked(layer):
+    layer.w_2.register_forward_hook(print)
+
+
+def of_other_kind(layer):
+    layer.feed_forward = Other(layer.feed_forward)
 
 
 def without_heads(heads, change=lambda attention: None):
@@ -99,69 +108,33 @@ def machine(**changes):
 
 REFUSED = [
     # Quantization
-    (
-        TypeError,
-        "bits must be a whole number, got 2.5",
-        lambda: quantize_rows(ONES, 2.5),
-    ),
+    (TypeError, "bits must be a whole number", lambda: quantize_rows(ONES, 2.5)),
     (ValueError, "bits must be in [2, 8], got 1", lambda: quantize_rows(ONES, 1)),
     (ValueError, "bits must be in [2, 8], got 9", lambda: quantize_rows(ONES, 9)),
     (ValueError, "positive and finite, got 0.0", lambda: QuantizedLinear(LINEAR, 0.0)),
+    (ValueError, "positive and finite, got nan", lambda: QuantizedLinear(LINEAR, NAN)),
+    (ValueError, "at most 133144, got 133145", lambda: QuantizedLinear(WIDE)),
     (
         ValueError,
-        "positive and finite, got nan",
-        lambda: QuantizedLinear(LINEAR, math.nan),
+        "x must be 7 wide, got 1",
+        lambda: QuantizedLinear(LINEAR)(ONES[:, :1]),
     ),
-    (
-        ValueError,
-        "in_features must be at most 133144, got 133145",
-        lambda: QuantizedLinear(nn.Linear(133_145, 1, dtype=torch.float32)),
-    ),
-    (
-        ValueError,
-        "x must be 7 wide, got 6",
-        lambda: QuantizedLinear(LINEAR)(ONES[:, :6]),
-    ),
-    (
-        ValueError,
-        "x must be finite, got inf",
-        lambda: QuantizedLinear(LINEAR, 1.0)(ONES / 0),
-    ),
-    (
-        ValueError,
-        f"got a Bilinear as {W_1}",
-        lambda: quantized(put("w_1", nn.Bilinear(2, 3, 5))),
-    ),
-    (
-        ValueError,
-        f"got a hook at {W_2}",
-        lambda: quantized(lambda layer: layer.w_2.register_forward_hook(print)),
-    ),
+    (ValueError, "x must be finite", lambda: QuantizedLinear(LINEAR, 1.0)(ONES / 0)),
+    (ValueError, f"got a Bilinear as {W_1}", lambda: quantized(put("w_1", BILINEAR))),
+    (ValueError, f"got a hook at {W_2}", lambda: quantized(hooked)),
     (ValueError, f"got a QuantizedLinear as {W_Q}", lambda: quantize(quantized())),
-    (ValueError, f"largest must have {W_1}", lambda: quantized(largest={W_1: None})),
-    (
-        ValueError,
-        f"{W_2}: largest must be positive and finite, got 0.0",
-        lambda: quantized(largest={W_2: 0.0}),
-    ),
+    (ValueError, f"must have {W_1}", lambda: quantized(largest={W_1: None})),
+    (ValueError, f"{W_2}: largest must be", lambda: quantized(largest={W_2: 0.0})),
     (ValueError, "(0, 1], got 0.0", lambda: largest_inputs({}, 0.0)),
     (ValueError, "(0, 1], got 1.5", lambda: largest_inputs({}, 1.5)),
-    (
-        ValueError,
-        "encoder.w_1 must be finite, got nan",
-        lambda: largest_inputs({"encoder.w_1": [ONES[0] * torch.nan]}),
-    ),
+    (ValueError, "w_1 must be finite", lambda: largest_inputs({"w_1": [ONES / 0]})),
     # Pruning
     (
         ValueError,
         "share must be in [0, 1), got 1.0",
-        lambda: prune_smallest(Transformer(CONFIG), 1.0),
+        lambda: prune_smallest(MODEL, 1.0),
     ),
-    (
-        ValueError,
-        "at least 1 of 6 features must stay, got 0",
-        lambda: without_heads([0, 1, 2]),
-    ),
+    (ValueError, "1 of 6 features must stay", lambda: without_heads([0, 1, 2])),
     (
         ValueError,
         "at least 1 of 11 features must stay, got 0",
@@ -169,8 +142,8 @@ REFUSED = [
     ),
     (
         ValueError,
-        "as wide as w_q to remove heads, got 2 and 6",
-        lambda: without_heads([0], put("w_k", nn.Linear(6, 2))),
+        "remove heads, got 2 and 6",
+        lambda: without_heads([0], put("w_k", TWO)),
     ),
     (
         ValueError,
@@ -181,40 +154,25 @@ REFUSED = [
     (ValueError, "d_ff must be in [1, 11], got 0", lambda: shrunk(d_ff=0)),
     (
         ValueError,
-        "the smaller model does not fit the model: encoder",
-        lambda: shrunk(
-            change=lambda layer: put("feed_forward", Other(layer.feed_forward))(layer)
-        ),
+        "the smaller model does not fit",
+        lambda: shrunk(change=of_other_kind),
     ),
     # Distillation
-    *(
-        (
-            ValueError,
-            f"temperature must be in [1e-9, 1e5], got {temperature}",
-            partial(distilled, temperature=temperature),
-        )
-        for temperature in (0.0, 1.1e5, math.nan)
-    ),
+    (ValueError, "[1e-9, 1e5], got 0.0", lambda: distilled(temperature=0.0)),
+    (ValueError, "[1e-9, 1e5], got 110000.0", lambda: distilled(temperature=1.1e5)),
+    (ValueError, "[1e-9, 1e5], got nan", lambda: distilled(temperature=NAN)),
     (ValueError, "got (2, 2, 7), (2, 3, 7) and", lambda: distilled(LOGITS[:, :2])),
-    (
-        ValueError,
-        "one axis more, got (2, 3, 7), (2, 3, 7) and (2, 2)",
-        lambda: distilled(targets=TARGETS[:, :2]),
-    ),
-    (
-        ValueError,
-        "teacher must be in evaluation mode, got training mode",
-        lambda: soft_labels(Transformer(CONFIG), BATCHES[0]),
-    ),
+    (ValueError, "and (2, 2)", lambda: distilled(targets=TARGETS[:, :2])),
+    (ValueError, "got training mode", lambda: soft_labels(MODEL, BATCHES[0])),
     # Training at scale
     (
         ValueError,
-        "got (2, 3, 7) and (2, 2)",
+        "(2, 3, 7) and (2, 2)",
         lambda: disagreement(LOGITS, TARGETS[:, 1:], 0),
     ),
     (
         ValueError,
-        "an even number of rows, got (1, 3, 7) and (1, 3)",
+        "even number of rows",
         lambda: disagreement(LOGITS[1:], TARGETS[1:], 0),
     ),
     (ValueError, "accumulate must be at least 1", lambda: ScaleConfig(accumulate=0)),
@@ -223,27 +181,14 @@ REFUSED = [
     (ValueError, "epochs must be at least 1, got 0", lambda: ScaleConfig(epochs=0)),
     (
         ValueError,
-        "must be one of float32, bfloat16, float16, got float8",
+        "float16, got float8",
         lambda: autocast(torch.device("cpu"), "float8"),
     ),
     (ValueError, "factor must be at least 1, got 0.5", lambda: LossScaler(0.5)),
     (ValueError, "interval must be at least 0, got -1", lambda: LossScaler(2, -1)),
     # Attention by blocks
-    (
-        ValueError,
-        "block must be at least 1, got 0",
-        lambda: flash_attention(QUERY, KEYS, KEYS, block=0),
-    ),
-    (
-        ValueError,
-        "as many keys as queries, got 7 and 5",
-        lambda: flash_attention(QUERY, KEYS, KEYS, causal=True),
-    ),
-    (
-        ValueError,
-        "same length, got 7 and 6",
-        lambda: flash_attention(QUERY, KEYS, KEYS[:, 1:]),
-    ),
+    (ValueError, "block must be at least 1", lambda: flash_attention(*SHORT, block=0)),
+    (ValueError, "queries, got 7 and 5", lambda: flash_attention(*SHORT, causal=True)),
     # On paper
     (ValueError, "data must be at least 1, got 0", lambda: Split(data=0)),
     (ValueError, "tensor must be at least 1, got 0", lambda: Split(tensor=0)),

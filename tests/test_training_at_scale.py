@@ -105,13 +105,6 @@ def test_a_run_is_not_resumed_as_one_of_the_other_kind(tmp_path):
         TrainingRun(new_model(), replace(config, warmup_steps=4), tmp_path / "full")
 
 
-def test_unless_told_otherwise_it_is_the_short_training():
-    config = ScaleConfig()
-    assert (config.accumulate, config.r_drop) == (1, 0.0)
-    assert (config.precision, config.checkpoint_layers) == ("float32", False)
-    assert asdict(TrainingConfig()).items() <= asdict(config).items()
-
-
 def test_a_run_is_the_steps_by_hand():
     model = new_model()
     torch.manual_seed(CONFIG.seed)

@@ -43,33 +43,19 @@ def test_tensors_that_do_not_lie_in_order_are_laid_in_order():
     assert_close(triton_attention(query, *turned), triton_attention(query, key, value))
 
 
-QUERY, KEY, VALUE = torch.zeros(3, B, H, 7, D_K, dtype=torch.float32)
+X = torch.zeros(B, H, 7, D_K, dtype=torch.float32)
+
+
+def attend(query=X, key=X, value=X, **choices):
+    triton_attention(query, key, value, **choices)
+
+
 REFUSED = [
-    (
-        ValueError,
-        "block must be a power of two from 16 on, got 24",
-        lambda: triton_attention(QUERY, KEY, VALUE, block=24),
-    ),
-    (
-        ValueError,
-        "d_k must be a power of two from 16 on, got 8",
-        lambda: triton_attention(QUERY[..., :8], KEY[..., :8], VALUE[..., :8]),
-    ),
-    (
-        ValueError,
-        "key and value must have the same shape, got (2, 3, 7, 16) and (2, 3, 7, 8)",
-        lambda: triton_attention(QUERY, KEY, VALUE[..., :8]),
-    ),
-    (
-        ValueError,
-        "as many keys as queries, got 7 and 5",
-        lambda: triton_attention(QUERY[:, :, :5], KEY, VALUE, causal=True),
-    ),
-    (
-        TypeError,
-        "must be float32, got torch.float32, torch.float32 and torch.float64",
-        lambda: triton_attention(QUERY, KEY, VALUE.double()),
-    ),
+    (ValueError, "block must be a power of two from 16", lambda: attend(block=24)),
+    (ValueError, "from 16 on, got 8", lambda: attend(*[X[..., :8]] * 3)),
+    (ValueError, "(2, 3, 7, 16) and (2, 3, 7, 8)", lambda: attend(value=X[..., :8])),
+    (ValueError, "got 7 and 5", lambda: attend(X[:, :, :5], causal=True)),
+    (TypeError, "torch.float32 and torch.float64", lambda: attend(value=X.double())),
 ]
 
 
@@ -81,7 +67,7 @@ def test_a_bad_argument_is_named_with_both_values(error, text, call):
 def test_on_a_cpu_without_the_interpreter_it_says_what_to_set(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(RuntimeError, match="set TRITON_INTERPRET=1"):
-        triton_attention(QUERY, KEY, VALUE)
+        attend()
 
 
 @pytest.mark.skipif(DEVICE == "cuda", reason="a kernel on a GPU cannot be followed")
