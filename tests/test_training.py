@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from transformer_lib.data import make_batch, token_batches
+from transformer_lib.data import token_batches
 from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import (
     Epoch,
@@ -181,25 +181,6 @@ def test_evaluate_agrees_with_torch_over_all_tokens_and_leaves_no_trace(was_trai
     assert all(module.training == was_training for module in model.modules())
     assert all(parameter.grad is None for parameter in model.parameters())
     assert torch.is_grad_enabled()
-
-
-def test_evaluate_and_training_use_the_same_masks():
-    """The future and the padding change no score, whichever of the two asks."""
-    batch = make_batch(sequences(5, 3))
-    model = new_model(replace(MODEL, dropout=0.0))
-    scores = []
-    model.register_forward_hook(lambda *call: scores.append(call[-1].detach()))
-    changed = batch._replace(tgt=batch.tgt.clone())
-    changed.tgt[:, 3:] = 9
-    wider = batch._replace(src=F.pad(batch.src, (0, 3), value=PAD))
-    for variant in (batch, changed, wider):
-        evaluate(model, [variant])
-        train_step(model, adam(model), variant, 0.0, CONFIG)
-    first = scores[0]
-    for number, other in enumerate(scores):
-        seen = 3 if number in (2, 3) else first.size(1)
-        torch.testing.assert_close(other[:, :seen], first[:, :seen])
-    assert not torch.allclose(scores[2][:, 3:], first[:, 3:])
 
 
 # -- A run -----------------------------------------------------------------------------
