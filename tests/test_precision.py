@@ -94,17 +94,6 @@ def test_the_factor_by_hand():
     assert scaler.skipped == 2
 
 
-def test_what_was_scaled_and_unscaled_is_as_it_was():
-    weights, without = nn.Parameter(torch.randn(5)), nn.Parameter(torch.randn(5))
-    (plain,) = torch.autograd.grad(weights.square().sum(), weights)
-    scaler = LossScaler(2.0**10)
-    scaler.scale(weights.square().sum()).backward()
-    assert torch.equal(weights.grad, 2**10 * plain)
-    scaler.unscale([weights, without])
-    assert torch.equal(weights.grad, plain)
-    assert without.grad is None
-
-
 def test_a_factor_of_1_refuses_what_is_not_finite():
     off, fallen = LossScaler(1, interval=0), LossScaler(2)
     assert off.update(FINE)
