@@ -121,15 +121,16 @@ def test_the_layer_multiplies_what_the_whole_numbers_stand_for(linear, largest):
 
 
 def test_whole_numbers_are_added_up_without_an_error():
-    half = 1500  # 127 * 127 * 1500 needs 25 bits, one more than float32 has
+    half = 60_000  # products whose sums need up to 30 bits, six more than float32 has
     linear = nn.Linear(2 * half, 1, bias=False)
     with torch.no_grad():
         linear.weight.copy_(torch.tensor([1.0, -1.0]).repeat_interleave(half))
-    x = torch.full((1, 2 * half), 127.0)
-    x[0, 0] = 126.0
+    x = torch.randint(64, 127, (1, 2 * half)).double()
     layer = QuantizedLinear(linear, largest=127.0)
     layer.scale.fill_(1.0)
-    assert layer(x).item() == -127
+    expected = 127 * (x[:, :half].sum() - x[:, half:].sum())
+    assert abs(expected) < 2**24
+    assert layer(x).item() == expected
     assert COLUMNS * 127**2 < 2**31 <= (COLUMNS + 1) * 127**2
 
 
