@@ -1,13 +1,12 @@
 """Two processes against one, and what becomes of the others when one of them ends.
 
 Most processes here are forked from one that has imported torch already, and meet at a
-store of this one, as those of ``torchrun`` do at its own; two tests run ``torchrun``.
+store of this one, as those of ``torchrun`` do at its own; one test runs ``torchrun``.
 """
 
 import csv
 import multiprocessing
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -18,14 +17,16 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+import test_training
 import torch
 from book_files import ROOT
+from test_training import VALIDATION, new_model
 from tiny_run import call, train_arguments, write_files
 from torch import distributed as dist
 from torch import nn
 
 from transformer_lib import files
-from transformer_lib.data import make_batch, token_batches
+from transformer_lib.data import make_batch
 from transformer_lib.faster import (
     LossScaler,
     ScaleConfig,
@@ -34,7 +35,6 @@ from transformer_lib.faster import (
     train_at_scale,
     training_at_scale,
 )
-from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.training import load_tensors
 from transformer_lib.training import loop as training
 from transformer_lib.training.run import STATE
@@ -43,33 +43,23 @@ from transformer_lib.translation.run import read_record
 from transformer_lib.translation.translator import MODEL as TRANSLATOR
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-V, PAD = 11, 0
-MODEL = TransformerConfig.base(
-    V, d_model=4, num_heads=2, d_ff=5, num_layers=1, dropout=0.0, max_len=16
-)
+MODEL = replace(test_training.MODEL, dropout=0.0)
 CONFIG = ScaleConfig(epochs=3, warmup_steps=4, average=2)
 # What takes long to import; torch._dynamo comes with the first optimiser.
 PRELOADED = ["pytest", "torch._dynamo", "transformer_lib.translation.command"]
 LIMIT = 600  # seconds, after which a test has hung
 
 
-def sequences(count, seed):
-    rng = random.Random(seed)
-    rows = [rng.choices(range(3, V), k=rng.randint(1, 6)) for _ in range(count)]
-    return [(row, row[::-1]) for row in rows]
-
-
 def batches(epoch):
     """The last one is a single pair: none for process 1."""
-    return [*token_batches(sequences(14, 0), 24, seed=epoch), make_batch([([3], [4])])]
+    return [*test_training.batches(epoch), make_batch([([3], [4])])]
 
 
-VALIDATION = list(token_batches(sequences(7, 1), 24))
-
-
-def new_model(config=MODEL):
-    torch.manual_seed(5)
-    return Transformer(config)
+def trained(config=CONFIG, folder=None, model=None):
+    """Train here: the weights, and the losses of each epoch."""
+    model = model or new_model(MODEL)
+    history = train_at_scale(model, batches, VALIDATION, config, folder=folder)
+    return weights_of(model), [[epoch.loss, epoch.validation_loss] for epoch in history]
 
 
 def weights_of(model):
@@ -179,7 +169,7 @@ def pair(tmp_path):
         started.end()
 
 
-# -- Updates ---------------------------------------------------------------------------
+# -- Updates, and runs that go on ------------------------------------------------------
 
 
 CASES = {
@@ -202,42 +192,121 @@ def noted(losses, *arguments, **more):
 def train_in_each_way():
     results = {}
     for name, config in CASES.items():
-        model = new_model()
+        model = new_model(MODEL)
         if name == "frozen":
             model.encoder.requires_grad_(False)
         if name == "plain" and distributed.rank():
             nn.init.zeros_(model.output.weight)  # it gets those of process 0
         steps = []
         training_at_scale.step_at_scale = partial(noted, steps)
-        history = train_at_scale(model, batches, VALIDATION, config)
-        results[name] = {
-            "weights": weights_of(model),
-            "steps": steps,
-            "losses": [[epoch.loss, epoch.validation_loss] for epoch in history],
-            "tokens": [epoch.tokens for epoch in history],
-        }
+        results[name] = *trained(config, model=model), steps
     training_at_scale.step_at_scale = step_at_scale
     return results
 
 
-def train_in_each_way_together():
-    with distributed.process_group():
-        assert distributed.world_size() == 2
-        results = train_in_each_way()
-    assert distributed.world_size() == 1
-    return results
+def skip_in_float16():
+    """A gradient overflows in one process only; the scaler begins far too high."""
+    torch.set_default_dtype(torch.float32)
+    restless = LossScaler(2.0**40, interval=3)
+    training_at_scale.precision.LossScaler = lambda *_, **__: restless
+    config = replace(CONFIG, epochs=12, precision="float16")
+    spoiled = []
+
+    def spoil(gradient):
+        spoiled.append(gradient)
+        return gradient * (float("inf") if len(spoiled) == 40 else 1)
+
+    model = new_model(MODEL)
+    if distributed.rank():
+        model.output.weight.register_hook(spoil)
+    history = train_at_scale(model, batches, VALIDATION, config)
+    torch.set_default_dtype(torch.float64)
+    training_at_scale.precision.LossScaler = LossScaler
+    return weights_of(model), [epoch.skipped for epoch in history]
+
+
+def train_in_parts(folder):
+    """Once without a stop, once with; and the random numbers that dropout began at."""
+    runs, drawn = [], []
+    for epochs, where in ((3, None), (1, folder), (3, folder)):
+        model = new_model(replace(MODEL, dropout=0.3))
+        model.encoder.register_forward_hook(
+            lambda *_: drawn.append(torch.get_rng_state())
+        )
+        runs.append(trained(replace(CONFIG, epochs=epochs), where, model))
+    return runs[0], runs[2], drawn
+
+
+def train_together(folder):
+    """Do all that two processes do in peace; in the end, one of them sees no folder."""
+    found = {}
+    try:
+        with distributed.process_group():
+            assert distributed.world_size() == 2
+            found["updates"] = train_in_each_way()
+            found["skipped"] = skip_in_float16()
+            found["parts"] = train_in_parts(folder / "parts")
+            found["by two"] = trained(folder=folder / "by one")
+            # As with two computers that have not the same disk.
+            trained(folder=folder / "apart" if distributed.is_main() else None)
+    except (ValueError, OSError, SystemExit) as error:
+        found["refused"] = str(error)
+    return found
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """What each of two processes found, and the folder with their runs."""
+    folder = tmp_path_factory.mktemp("together")
+    torch.set_default_dtype(torch.float64)  # as for the tests, which come later
+    for name in ("by one", "apart"):
+        trained(replace(CONFIG, epochs=1), folder / name)
+    two = Pair(folder / "pair", train_together, folder)
+    assert two.wait() == [0, 0]
+    two.end()
+    return two.found(0), two.found(1), folder
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_updates_of_one(pair):
-    two = pair(train_in_each_way_together)
+def test_two_processes_make_the_updates_of_one(together):
+    one, other, _ = together
     expected = train_in_each_way()
-    assert 1 < len(expected["stopped early"]["losses"]) < 9
-    assert two.wait() == [0, 0]
+    assert 1 < len(expected["stopped early"][1]) < 9
+    torch.testing.assert_close(one["updates"], other["updates"], rtol=0, atol=0)
     for name in CASES:
-        one, other = two.found(0)[name], two.found(1)[name]
-        torch.testing.assert_close(one, other, rtol=0, atol=0)
-        assert_nearly_the_same(one, expected[name])
+        assert_nearly_the_same(one["updates"][name], expected[name])
+
+
+@pytest.mark.slow
+def test_a_step_whose_gradient_overflows_in_one_process_is_skipped_by_all(together):
+    weights, skipped = together[0]["skipped"]
+    assert 0 < skipped[0] < skipped[-1]
+    assert all(weight.isfinite().all() for weight in weights.values())
+    torch.testing.assert_close(
+        (weights, skipped), together[1]["skipped"], rtol=0, atol=0
+    )
+
+
+@pytest.mark.slow
+def test_a_resumed_run_is_exact_since_each_process_draws_numbers_of_its_own(together):
+    (whole, resumed, drawn), other = together[0]["parts"], together[1]["parts"]
+    for found in (resumed, *other[:2]):
+        torch.testing.assert_close(whole, found, rtol=0, atol=0)
+    assert not any(map(torch.equal, drawn, other[2]))
+
+
+@pytest.mark.slow
+def test_another_number_of_processes_may_go_on_with_a_run(together):
+    assert_nearly_the_same(together[0]["by two"], trained())
+    longer = replace(CONFIG, epochs=4)
+    assert_nearly_the_same(trained(longer, together[2] / "by one"), trained(longer))
+
+
+@pytest.mark.slow
+def test_a_process_that_does_not_see_the_run_refuses_to_join_it(together):
+    said = f"step must be that of process 0, {len(batches(1))}, got 0: all processes"
+    assert said in together[1]["refused"]
+    assert together[0]["refused"] == "1"
 
 
 def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_not():
@@ -251,7 +320,7 @@ def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_no
     assert [row.tolist() for row in shares[0].src] == whole.src[::2].tolist()
     assert [row.tolist() for row in shares[1].tgt] == whole.tgt[1::2].tolist()
     for batch in (whole, *shares):
-        model = new_model()
+        model = new_model(MODEL)
         optimizer = torch.optim.SGD(model.parameters())
         config = replace(CONFIG, max_norm=1e9)
         off = LossScaler(1, interval=0)
@@ -263,97 +332,6 @@ def test_gradients_weigh_every_token_alike_and_their_mean_over_processes_does_no
     right = [(4 * a + 5 * b) / 9 for a, b in zip(*gradients[1:], strict=True)]
     torch.testing.assert_close(right, gradients[0])
     assert max((a - b).abs().max() for a, b in zip(naive, right, strict=True)) > 1e-3
-
-
-def skip_in_float16():
-    torch.set_default_dtype(torch.float32)
-    training_at_scale.precision.LossScaler = lambda *_, **__: LossScaler(
-        2.0**40, interval=3
-    )
-    config = replace(CONFIG, epochs=12, precision="float16")
-    spoiled = []
-
-    def spoil(gradient):  # in one process only
-        spoiled.append(gradient)
-        return gradient * (float("inf") if len(spoiled) == 40 else 1)
-
-    with distributed.process_group():
-        model = new_model()
-        if distributed.rank():
-            model.output.weight.register_hook(spoil)
-        history = train_at_scale(model, batches, VALIDATION, config)
-    return weights_of(model), [epoch.skipped for epoch in history]
-
-
-@pytest.mark.slow
-def test_a_step_whose_gradient_overflows_in_one_process_is_skipped_by_all(pair):
-    two = pair(skip_in_float16)
-    assert two.wait() == [0, 0]
-    (weights, skipped), other = two.found(0), two.found(1)
-    assert skipped[0] > 0
-    assert skipped[-1] > skipped[0]
-    torch.testing.assert_close((weights, skipped), other, rtol=0, atol=0)
-    assert all(weight.isfinite().all() for weight in weights.values())
-
-
-# -- Runs that go on -------------------------------------------------------------------
-
-
-def train_in_parts(folder):
-    drops = replace(MODEL, dropout=0.3)
-    drawn, runs = [], []
-    with distributed.process_group():
-        for epochs, where in ((3, None), (1, folder), (3, folder)):
-            model = new_model(drops)
-            model.encoder.register_forward_hook(
-                lambda *_: drawn.append(torch.get_rng_state())
-            )
-            config = replace(CONFIG, epochs=epochs)
-            history = train_at_scale(model, batches, VALIDATION, config, folder=where)
-            runs.append((weights_of(model), [epoch.loss for epoch in history]))
-        train_at_scale(
-            new_model(), batches, VALIDATION, CONFIG, folder=folder / "by two"
-        )
-    return runs[0], runs[2], drawn
-
-
-@pytest.mark.slow
-def test_a_resumed_run_is_exact_since_each_process_draws_numbers_of_its_own(
-    pair, tmp_path
-):
-    two = pair(train_in_parts, tmp_path)
-    assert two.wait() == [0, 0]
-    (whole, resumed, drawn), other = two.found(0), two.found(1)
-    torch.testing.assert_close(whole, resumed, rtol=0, atol=0)
-    torch.testing.assert_close(whole, other[0], rtol=0, atol=0)
-    torch.testing.assert_close(whole, other[1], rtol=0, atol=0)
-    assert not any(map(torch.equal, drawn, other[2]))
-
-
-def go_on_together(folder):
-    with distributed.process_group():
-        model = new_model()
-        history = train_at_scale(model, batches, VALIDATION, CONFIG, folder=folder)
-    return weights_of(model), [epoch.loss for epoch in history]
-
-
-@pytest.mark.slow
-def test_another_number_of_processes_may_go_on_with_a_run(pair, tmp_path):
-    brief = replace(CONFIG, epochs=1)
-    train_at_scale(new_model(), batches, VALIDATION, brief, folder=tmp_path / "one")
-    two = pair(go_on_together, tmp_path / "one")
-    model = new_model()
-    history = train_at_scale(model, batches, VALIDATION, CONFIG)
-    assert two.wait() == [0, 0]
-    expected = (weights_of(model), [epoch.loss for epoch in history])
-    assert_nearly_the_same(two.found(0), expected)
-
-    longer = replace(CONFIG, epochs=4)
-    alone, by_two = new_model(), new_model()
-    train_at_scale(by_two, batches, VALIDATION, longer, folder=tmp_path / "one")
-    train_at_scale(alone, batches, VALIDATION, longer)
-    found, expected = weights_of(by_two), weights_of(alone)
-    assert_nearly_the_same(found, expected)
 
 
 # -- The command -----------------------------------------------------------------------
@@ -469,9 +447,7 @@ def test_nobody_waits_for_ever_for_a_process_that_does_not_answer(pair, text, tm
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (["--set", "factor=0"], "factor must be above 0, got 0"),
         (["--epochs", "none"], "argument --epochs: invalid int value: 'none'"),
-        (["--train", "gone", "gone"], "No such file or directory"),
         (["--seed", "7"], "seed must be 0, got 7; choose another folder"),
     ],
 )
@@ -496,28 +472,6 @@ def test_fewer_gpus_than_processes_are_refused(text, tmp_path, monkeypatch):
     assert "--nproc_per_node must be at most the number of GPUs, 2, got 3" in err
 
 
-def resume_apart(folder):
-    """As with two computers that have not the same disk."""
-    try:
-        with distributed.process_group():
-            own = folder if distributed.is_main() else None
-            train_at_scale(new_model(), batches, VALIDATION, CONFIG, folder=own)
-    except (ValueError, OSError, SystemExit) as error:
-        return str(error)
-
-
-@pytest.mark.slow
-def test_a_process_that_does_not_see_the_run_refuses_to_join_it(pair, tmp_path):
-    train_at_scale(
-        new_model(), batches, VALIDATION, replace(CONFIG, epochs=1), folder=tmp_path
-    )
-    two = pair(resume_apart, tmp_path)
-    assert two.wait() == [0, 0]
-    said = f"step must be that of process 0, {len(batches(1))}, got 0: all processes"
-    assert said in two.found(1)
-    assert two.found(0) == "1"
-
-
 # -- torchrun --------------------------------------------------------------------------
 
 
@@ -540,22 +494,6 @@ sys.exit(main())
 """
 
 
-def torchrun(*arguments):
-    """Run it: its exit status, what it printed, what it said."""
-    run = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc_per_node=2", *map(str, arguments)),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=LIMIT,
-    )
-    return run.returncode, run.stdout, run.stderr
-
-
 def losses(folder):
     with open(folder / "log.csv", newline="", encoding="utf-8") as file:
         return [float(row["validation_loss"]) for row in csv.DictReader(file)]
@@ -566,20 +504,18 @@ def test_torchrun_starts_anew_after_a_kill_and_goes_on(text, undisturbed, tmp_pa
     script, folder = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT, encoding="utf-8")
     arguments = train_arguments(text, folder)
-    status, out, err = torchrun("--max-restarts=1", script, *arguments)
-    assert status == 0, err
-    assert (out.count("epoch"), out.count("chrF")) == (2, 1)
-    assert f"Going on with the run in {folder}." in err
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc_per_node=2", "--max-restarts=1", script, *arguments),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=LIMIT,
+    )
+    assert run.returncode == 0, run.stderr
+    assert (run.stdout.count("epoch"), run.stdout.count("chrF")) == (2, 1)
+    assert f"Going on with the run in {folder}." in run.stderr
     assert losses(folder) == pytest.approx(losses(undisturbed[0]), rel=1e-3)
-
-
-@pytest.mark.slow
-def test_torchrun_runs_the_command_as_it_is_and_a_refusal_is_said_once(text, tmp_path):
-    arguments = train_arguments(text, tmp_path / "run")
-    module = ("-m", "transformer_lib.translation")
-    status, out, err = torchrun(*module, *arguments, "--set", "factor=0")
-    assert status == 1
-    assert out == ""
-    assert err.count("error: ") == 1
-    assert "error: factor must be above 0, got 0\n" in err
-    assert not (tmp_path / "run").exists()

@@ -1,5 +1,4 @@
 import math
-import re
 
 import pytest
 import torch
@@ -23,8 +22,12 @@ def targets():
     return targets
 
 
+@pytest.mark.parametrize("banned", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
-def test_the_loss_and_its_gradient_agree_with_torch(logits, targets, smoothing):
+def test_the_loss_and_its_gradient_agree_with_torch(logits, targets, smoothing, banned):
+    if banned:
+        with torch.no_grad():
+            logits[..., PAD] = -math.inf
     ours = label_smoothed_loss(logits, targets, PAD, smoothing)
     theirs = F.cross_entropy(
         logits.flatten(0, 1),
@@ -33,34 +36,12 @@ def test_the_loss_and_its_gradient_agree_with_torch(logits, targets, smoothing):
         label_smoothing=smoothing,
         reduction="sum",
     )
-    torch.testing.assert_close(ours, theirs)
-    torch.testing.assert_close(
-        *(torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs))
-    )
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_a_banned_token_costs_what_torch_says(logits, targets, smoothing):
-    with torch.no_grad():
-        logits[..., PAD] = -math.inf
-    ours = label_smoothed_loss(logits, targets, PAD, smoothing)
-    theirs = F.cross_entropy(
-        logits.flatten(0, 1),
-        targets.flatten(),
-        ignore_index=PAD,
-        label_smoothing=smoothing,
-        reduction="sum",
-    )
-    assert ours.isfinite() == (smoothing == 0)
+    assert ours.isfinite() == (smoothing == 0 or not banned)
     torch.testing.assert_close(ours, theirs)
     gradients = [torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs)]
     torch.testing.assert_close(*gradients)
     assert gradients[0].isfinite().all()
-
-
-def test_a_tenth_is_smoothed_unless_told_otherwise(logits, targets):
-    expected = label_smoothed_loss(logits, targets, PAD, 0.1)
-    assert torch.equal(label_smoothed_loss(logits, targets, PAD), expected)
+    assert (gradients[0][1, 3:] == 0).all()
 
 
 def test_one_token_by_hand():
@@ -71,27 +52,14 @@ def test_one_token_by_hand():
     assert loss.item() == pytest.approx(0.8 * math.log(2) + 0.2 * math.log(4))
 
 
-def test_a_model_that_knows_nothing_is_surprised_by_log_v_at_each_real_token(targets):
-    loss = label_smoothed_loss(torch.zeros(B, T, V), targets, PAD)
-    assert loss.item() == pytest.approx((B * T - 2) * math.log(V))
-
-
 def test_the_smoothed_loss_is_lowest_where_the_model_gives_the_smoothed_answer():
+    """By a tenth, unless told otherwise."""
     target = torch.tensor([[3]])
     answer = torch.full((1, 1, V), 0.1 / V)
     answer[0, 0, 3] += 0.9
     logits = answer.log().requires_grad_()
     (gradient,) = torch.autograd.grad(label_smoothed_loss(logits, target, PAD), logits)
     torch.testing.assert_close(gradient, torch.zeros(1, 1, V))
-
-
-def test_padding_costs_nothing_and_has_no_gradient(logits, targets):
-    loss = label_smoothed_loss(logits, targets, PAD)
-    loss.backward()
-    assert logits.grad[1, 3:].abs().max() == 0
-    other = logits.detach().clone()
-    other[1, 3:] += 100
-    assert torch.equal(label_smoothed_loss(other, targets, PAD), loss.detach())
 
 
 def test_a_batch_of_padding_alone_costs_zero_and_not_nan(logits):
@@ -109,37 +77,10 @@ def test_logits_too_large_for_exp_give_no_nan(logits, targets, smoothing):
     assert logits.grad.isfinite().all()
 
 
-def test_sums_of_small_batches_add_up_to_the_sum_of_the_large_one(logits, targets):
-    rows = sum(label_smoothed_loss(logits[i : i + 1], targets[i : i + 1], PAD)
-               for i in range(B))  # fmt: skip
-    torch.testing.assert_close(rows, label_smoothed_loss(logits, targets, PAD))
-
-
-def test_shapes_that_do_not_fit_are_refused(logits, targets):
-    expected = (
-        "logits must have the shape of targets and one axis more, "
-        f"got ({B}, {T}, {V}) and ({B}, {T - 1})"
-    )
-    with pytest.raises(ValueError, match=re.escape(expected)):
-        label_smoothed_loss(logits, targets[:, 1:], PAD)
-
-
-@pytest.mark.parametrize("smoothing", [-0.1, 1.0])
-def test_smoothing_outside_zero_to_one_is_refused(logits, targets, smoothing):
-    with pytest.raises(ValueError, match=rf"smoothing must be in .*, got {smoothing}"):
-        label_smoothed_loss(logits, targets, PAD, smoothing)
-
-
-@pytest.fixture
-def two_passes():
-    return torch.randn(2 * B, T, V, requires_grad=True)
-
-
-def test_disagreement_is_the_mean_of_both_divergences_of_the_real_tokens(
-    two_passes, targets
-):
-    found = disagreement(two_passes, targets.repeat(2, 1), PAD)
-    first, second = two_passes.log_softmax(dim=-1).chunk(2)
+def test_disagreement_is_the_mean_of_both_divergences_of_the_real_tokens(targets):
+    passes = torch.randn(2 * B, T, V, requires_grad=True)
+    found = disagreement(passes, targets.repeat(2, 1), PAD)
+    first, second = passes.log_softmax(dim=-1).chunk(2)
     there, back = (
         F.kl_div(a, b, log_target=True, reduction="none").sum(dim=-1)
         for a, b in ((first, second), (second, first))
@@ -147,7 +88,7 @@ def test_disagreement_is_the_mean_of_both_divergences_of_the_real_tokens(
     expected = ((there + back) / 2)[targets != PAD].sum()
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(
-        *(torch.autograd.grad(x, two_passes)[0] for x in (found, expected))
+        *(torch.autograd.grad(x, passes)[0] for x in (found, expected))
     )
 
 
@@ -157,12 +98,3 @@ def test_passes_that_agree_cost_nothing_and_pull_at_nothing(logits, targets):
     found.backward()
     assert found.item() == 0
     assert same.grad.abs().max() < 1e-12
-
-
-@pytest.mark.parametrize("rows", [B, 2 * B - 1])
-def test_disagreement_refuses_shapes_that_are_not_two_passes(two_passes, rows):
-    targets = torch.ones(rows, T, dtype=torch.int64)
-    logits = two_passes[: 2 * B if rows == B else rows]
-    expected = f"got {tuple(logits.shape)} and ({rows}, {T})"
-    with pytest.raises(ValueError, match=re.escape(expected)):
-        disagreement(logits, targets, PAD)

@@ -4,10 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from layers import encoder_layer
 from torch import nn
-from torch.testing import assert_close
-from torch.utils.checkpoint import checkpoint
 
 from transformer_lib.faster.precision import (
     PRECISIONS,
@@ -15,7 +12,7 @@ from transformer_lib.faster.precision import (
     autocast,
     checkpoint_layers,
 )
-from transformer_lib.model import Encoder, Transformer, TransformerConfig
+from transformer_lib.model import Transformer, TransformerConfig
 from transformer_lib.variants import DecoderAlone, ModernConfig
 
 CPU = torch.device("cpu")
@@ -43,12 +40,6 @@ def test_float32_leaves_other_types_as_they_are():
         assert (
             nn.Linear(4, 3, dtype=torch.float64)(torch.ones(4)).dtype is torch.float64
         )
-
-
-def test_an_unknown_precision_is_refused():
-    known = "float32, bfloat16, float16"
-    with pytest.raises(ValueError, match=f"must be one of {known}, got float8"):
-        autocast(CPU, "float8")
 
 
 # -- Loss scaling ----------------------------------------------------------------------
@@ -97,57 +88,21 @@ def test_it_begins_and_grows_as_torchs_unless_told_otherwise():
 def test_the_factor_by_hand():
     scaler, factors = LossScaler(8, interval=2), []
     for norm in (LOST, FINE, FINE, FINE, LOST, FINE, FINE, FINE):
-        scaler.update(norm)
+        assert scaler.update(norm) is (norm is FINE)
         factors.append(scaler.factor)
     assert factors == [4, 4, 8, 8, 4, 4, 8, 8]
     assert scaler.skipped == 2
 
 
-@pytest.mark.parametrize("norm", [math.inf, math.nan])
-def test_an_update_is_made_only_if_the_gradient_is_finite(norm):
-    scaler = LossScaler()
-    assert scaler.update(FINE) is True
-    assert scaler.update(torch.tensor(norm)) is False
-
-
-def test_what_was_scaled_and_unscaled_is_as_it_was():
-    weights, without = nn.Parameter(torch.randn(5)), nn.Parameter(torch.randn(5))
-    (plain,) = torch.autograd.grad(weights.square().sum(), weights)
-    scaler = LossScaler(2.0**10)
-    scaler.scale(weights.square().sum()).backward()
-    assert torch.equal(weights.grad, 2**10 * plain)
-    scaler.unscale([weights, without])
-    assert torch.equal(weights.grad, plain)
-    assert without.grad is None
-
-
-def test_a_factor_of_1_never_changes_and_refuses_what_is_not_finite():
-    scaler = LossScaler(1, interval=0)
-    for _ in range(5):
-        assert scaler.update(FINE)
-    with pytest.raises(ValueError, match="gradient_norm must be finite, got inf"):
-        scaler.update(LOST)
-    assert (scaler.factor, scaler.skipped) == (1, 0)
-
-
-def test_a_factor_that_has_fallen_to_1_does_not_hide_the_fault_any_longer():
-    scaler = LossScaler(4)
-    assert not scaler.update(LOST)
-    assert not scaler.update(LOST)
-    with pytest.raises(ValueError, match="gradient_norm must be finite, got nan"):
-        scaler.update(torch.tensor(math.nan))
-
-
-@pytest.mark.parametrize(
-    ("choices", "message"),
-    [
-        ({"factor": 0.5}, "factor must be at least 1, got 0.5"),
-        ({"interval": -1}, "interval must be at least 0, got -1"),
-    ],
-)
-def test_an_impossible_scaler_is_refused(choices, message):
-    with pytest.raises(ValueError, match=message):
-        LossScaler(**choices)
+def test_a_factor_of_1_refuses_what_is_not_finite():
+    off, fallen = LossScaler(1, interval=0), LossScaler(2)
+    assert off.update(FINE)
+    assert not fallen.update(torch.tensor(math.nan))
+    for scaler in (off, fallen):
+        with pytest.raises(ValueError, match="gradient_norm must be finite, got inf"):
+            scaler.update(LOST)
+        assert scaler.factor == 1
+    assert (off.skipped, fallen.skipped) == (0, 1)
 
 
 # -- Activations -----------------------------------------------------------------------
@@ -179,21 +134,6 @@ def test_checkpointing_changes_no_bit_with_dropout_too(alone, precision):
     assert torch.equal(one[0], other[0])
     assert all(map(torch.equal, one[1], other[1]))
     assert torch.equal(one[2], other[2])  # the random numbers go on the same
-
-
-def test_it_does_what_torchs_checkpoint_does_to_each_layer():
-    layers = [encoder_layer(4, 2, 5, dropout=0.2) for _ in range(3)]
-    x = torch.randn(2, 3, 4, requires_grad=True)
-    torch.manual_seed(1)
-    expected = x
-    for layer in layers:
-        expected = checkpoint(layer, expected, use_reentrant=False)
-    expected = torch.autograd.grad(expected.sum(), x)
-    torch.manual_seed(1)
-    encoder = Encoder(layers)
-    with checkpoint_layers(encoder):
-        found = encoder(x)
-    assert_close(torch.autograd.grad(found.sum(), x), expected)
 
 
 def kept(model, enabled):

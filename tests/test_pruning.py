@@ -1,7 +1,5 @@
-import re
 from copy import deepcopy
 from dataclasses import asdict
-from itertools import pairwise
 
 import pytest
 import torch
@@ -9,7 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from transformer_lib.data import make_batch
-from transformer_lib.decoding import beam_search, greedy_decode
+from transformer_lib.decoding import greedy_decode
 from transformer_lib.faster.fast_decoder import FastDecoder, why_unsupported
 from transformer_lib.faster.pruning import (
     feature_sizes,
@@ -30,7 +28,6 @@ from transformer_lib.model import (
 from transformer_lib.training import evaluate, load_model, save_model
 from transformer_lib.variants import (
     FAMILIES,
-    AlibiAttention,
     ModernConfig,
     ModernTransformer,
     RotaryAttention,
@@ -71,22 +68,7 @@ def values(model):
 # -- Zeros -----------------------------------------------------------------------------
 
 
-def test_the_smallest_of_six_by_hand():
-    model = Transformer(CONFIG)
-    with torch.no_grad():
-        for weight in matrices(model):
-            weight.fill_(5.0)
-        weight = matrices(model)[0]
-        weight[0, :6] = torch.tensor([0.9, -0.1, 0.3, -0.7, 0.2, 0.05])
-    count = sum(weight.numel() for weight in matrices(model))
-    limit = prune_smallest(model, 3 / count)
-    expected = torch.tensor([0.9, 0.0, 0.3, -0.7, 0.0, 0.0])
-    assert_close(matrices(model)[0][0, :6], expected, rtol=0, atol=1e-6)
-    assert limit == pytest.approx(0.2)
-    assert all((weight == 5.0).all() for weight in matrices(model)[1:])
-
-
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_the_share_that_was_asked_for_is_zero_and_no_larger_weight_is(model, share):
     before = [weight.detach().clone() for weight in matrices(model)]
     limit = prune_smallest(model, share)
@@ -94,7 +76,8 @@ def test_the_share_that_was_asked_for_is_zero_and_no_larger_weight_is(model, sha
     count = sum(weight.numel() for weight in before)
     assert zeros == round(share * count)
     for old, new in zip(before, matrices(model), strict=True):
-        assert_close(new, torch.where(old.abs() > limit, old, 0.0), rtol=0, atol=0)
+        kept = torch.where(old.abs() > limit, old, 0.0)
+        assert_close(new.detach(), kept, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5])
@@ -120,19 +103,6 @@ def test_tables_biases_norms_and_the_output_stay(model):
     }
 
 
-def test_no_zeros_are_asked_for_and_none_are_made(model):
-    before = values(model)
-    assert prune_smallest(model, 0.0) == 0.0
-    assert all(old.equal(model.state_dict()[name]) for name, old in before.items())
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
-def test_a_share_outside_zero_to_one_is_refused(model, share):
-    message = re.escape(f"share must be in [0, 1), got {share}")
-    with pytest.raises(ValueError, match=message):
-        prune_smallest(model, share)
-
-
 # -- Removing --------------------------------------------------------------------------
 
 
@@ -144,7 +114,7 @@ def silenced(attention, heads):
     return copy
 
 
-@pytest.mark.parametrize("heads", [[], [0], [3, 1], [4, 4], [0, 1, 2, 3]])
+@pytest.mark.parametrize("heads", [[], [3, 1], [4, 4], [0, 1, 2, 3]])
 @pytest.mark.parametrize("bias", [True, False])
 def test_without_a_head_attention_gives_what_it_gave_with_the_head_silenced(
     heads, bias
@@ -161,14 +131,9 @@ def test_without_a_head_attention_gives_what_it_gave_with_the_head_silenced(
     assert_close(attention(query, memory, memory), expected)
 
 
-def test_the_features_of_a_head_lie_side_by_side():
-    assert features_of(MultiHeadAttention(6, 3), [2, 0]).tolist() == [4, 5, 0, 1]
-
-
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_without_a_feature_the_network_gives_what_it_gave_with_it_silenced(activation):
+def test_without_a_feature_the_network_gives_what_it_gave_with_it_silenced():
     torch.manual_seed(2)
-    layer = FeedForward(5, 11, activation=activation).double()
+    layer = FeedForward(5, 11, activation="gelu").double()
     gone, x = torch.tensor([2, 7, 10]), torch.randn(2, 3, 5, dtype=torch.float64)
     with torch.no_grad():
         copy = deepcopy(layer)
@@ -179,28 +144,12 @@ def test_without_a_feature_the_network_gives_what_it_gave_with_it_silenced(activ
     assert_close(layer(x), copy(x))
 
 
-def test_frozen_weights_stay_frozen_and_others_learn_on():
+def test_frozen_weights_stay_frozen():
     attention = MultiHeadAttention(6, 3)
     attention.w_q.requires_grad_(False)
     remove_heads(attention, [1])
-    assert not attention.w_q.weight.requires_grad
-    x = torch.randn(1, 4, 6)
-    attention(x, x, x).sum().backward()
-    assert attention.w_v.weight.grad.shape == (4, 6)
-
-
-def test_all_heads_or_features_are_refused():
-    with pytest.raises(ValueError, match="at least 1 of 6 features must stay, got 0"):
-        remove_heads(MultiHeadAttention(6, 3), [0, 1, 2])
-    with pytest.raises(ValueError, match="at least 1 of 11 features must stay, got 0"):
-        remove_features(FeedForward(5, 11), torch.arange(11))
-
-
-def test_heads_that_share_their_keys_are_refused():
-    attention = MultiHeadAttention(6, 3)
-    attention.w_k = nn.Linear(6, 2)
-    with pytest.raises(ValueError, match="as wide as w_q to remove heads, got 2 and 6"):
-        remove_heads(attention, [0])
+    frozen = {n for n, p in attention.named_parameters() if not p.requires_grad}
+    assert frozen == {"w_q.weight", "w_q.bias"}
 
 
 def test_rotary_attention_with_keys_for_each_head_may_lose_heads():
@@ -211,36 +160,14 @@ def test_rotary_attention_with_keys_for_each_head_may_lose_heads():
     assert_close(attention(x, x, x), expected)
 
 
-def test_heads_that_have_a_slope_each_are_refused():
-    attention = MultiHeadAttention(6, 3)
-    attention.attend = AlibiAttention(3, causal=False)
-    remove_heads(attention, [])
-    with pytest.raises(ValueError, match=r"remove some, got AlibiAttention\(.*=3\)"):
-        remove_heads(attention, [0])
-
-
-def test_a_model_whose_layers_are_of_another_kind_is_not_made_smaller(model, batches):
-    class Other(nn.Module):  # not a FeedForward
-        def __init__(self, inside):
-            super().__init__()
-            self.w_1, self.w_2 = inside.w_1, inside.w_2
-
-        def forward(self, x):
-            return self.w_2(self.w_1(x))
-
-    layer = model.encoder.layers[0]
-    layer.feed_forward = Other(layer.feed_forward)
-    expected = "the smaller model does not fit the model: encoder"
-    with pytest.raises(ValueError, match=expected):
-        shrink(model, num_heads=2, d_ff=7, batches=batches)
-
-
-def test_a_head_or_feature_that_is_not_there_is_refused_and_nothing_changes():
+def test_heads_or_features_that_are_not_there_or_all_are_refused_and_stay():
     attention, layer = MultiHeadAttention(6, 3), FeedForward(5, 11)
-    with pytest.raises(IndexError):
-        remove_heads(attention, [3])
-    with pytest.raises(IndexError):
-        remove_features(layer, torch.tensor([11]))
+    for heads, error in ([3], IndexError), ([0, 1, 2], ValueError):
+        with pytest.raises(error):
+            remove_heads(attention, heads)
+    for features, error in ([11], IndexError), (range(11), ValueError):
+        with pytest.raises(error):
+            remove_features(layer, torch.tensor(features))
     assert attention.w_q.weight.shape == (6, 6)
     assert layer.w_1.weight.shape == (11, 5)
 
@@ -326,59 +253,24 @@ def test_a_smaller_model_has_a_configuration_that_builds_it(model, batches, tmp_
     assert all(old.equal(model.state_dict()[n]) for n, old in before.items())
 
 
-@pytest.mark.parametrize("positions", ["interleaved", "rotary"])
-def test_groups_of_one_stay_groups_of_one(batches, tmp_path, positions):
-    choices = asdict(CONFIG) | {"num_key_heads": 5, "positions": positions}
+@pytest.mark.parametrize(("key_heads", "heads"), [(5, 2), (1, 5)])
+def test_groups_of_one_stay_so_and_with_shared_keys_features_may_go(
+    batches, tmp_path, key_heads, heads
+):
+    choices = asdict(CONFIG) | {"num_key_heads": key_heads, "positions": "rotary"}
     model = ModernTransformer(ModernConfig(**choices)).double().eval()
-    smaller = shrink(model, num_heads=2, d_ff=7, batches=batches)
-    assert (smaller.config.num_heads, smaller.config.num_key_heads) == (2, 2)
+    smaller = shrink(model, num_heads=heads, d_ff=7, batches=batches)
+    assert smaller.config.num_key_heads == min(key_heads, heads)
     save_model(tmp_path / "model", smaller)
     loaded = load_model(tmp_path / "model", FAMILIES)
     src, tgt = batches[1]
     assert loaded(src, tgt).equal(smaller(src, tgt))
 
 
-def test_a_model_with_shared_keys_may_lose_features_and_no_heads(batches):
-    choices = asdict(CONFIG) | {"d_model": 24, "num_heads": 4, "num_key_heads": 2}
-    model = ModernTransformer(ModernConfig(**choices)).double().eval()
-    smaller = shrink(model, num_heads=4, d_ff=7, batches=batches)
-    assert (smaller.config.num_key_heads, smaller.config.d_ff) == (2, 7)
-    with pytest.raises(ValueError, match="as wide as w_q to remove heads, got 12 and"):
-        shrink(model, num_heads=2, d_ff=7, batches=batches)
-
-
-@pytest.mark.parametrize("evenly", [True, False])
-def test_a_pruned_model_writes_the_same_with_the_fast_decoder(model, batches, evenly):
-    if evenly:
-        model = shrink(model, num_heads=2, d_ff=7, batches=batches)
-    else:
-        remove_heads(model.decoder.layers[0].self_attention, [0, 3])
-        remove_heads(model.decoder.layers[1].cross_attention, [4])
-        remove_features(model.decoder.layers[1].feed_forward, torch.tensor([1, 2]))
+def test_an_unevenly_pruned_model_writes_the_same_with_the_fast_decoder(model, batches):
+    remove_heads(model.decoder.layers[0].self_attention, [0, 3])
+    remove_heads(model.decoder.layers[1].cross_attention, [4])
+    remove_features(model.decoder.layers[1].feed_forward, torch.tensor([1, 2]))
     assert why_unsupported(model) is None
     src, fast = batches[1].src, FastDecoder(model)
     assert greedy_decode(fast, src) == greedy_decode(model, src)
-    found, expected = (beam_search(m, src, beam_size=3)[0] for m in (fast, model))
-    assert [h.tokens for h in found] == [h.tokens for h in expected]
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ((6, 7), r"num_heads must be in \[1, 5\], got 6"),
-        ((0, 7), r"num_heads must be in \[1, 5\], got 0"),
-        ((2, 12), r"d_ff must be in \[1, 11\], got 12"),
-        ((2, 0), r"d_ff must be in \[1, 11\], got 0"),
-    ],
-)
-def test_more_than_there_is_or_nothing_is_refused(model, batches, sizes, message):
-    with pytest.raises(ValueError, match=message):
-        shrink(model, *sizes, batches)
-
-
-def test_the_fewer_stay_the_fewer_numbers_there_are(model, batches):
-    models = [shrink(model, heads, 2 * heads, batches) for heads in (5, 3, 1)]
-    counts = [sum(p.numel() for p in m.parameters()) for m in models]
-    assert all(more > fewer for more, fewer in pairwise(counts))

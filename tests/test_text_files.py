@@ -19,21 +19,20 @@ TAR = b"text.de".ljust(257, b"\0") + b"ustar\x00"
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\r\r\n"])
 @pytest.mark.parametrize("marked", ["Ein", "Zwei"])  # by a byte-order mark
-@pytest.mark.parametrize("last", ["", "\n"])
-def test_the_same_lines_are_read_whatever_ends_them(tmp_path, end, marked, last):
-    text = (TEXT.removesuffix("\n") + last).replace(marked, f"\ufeff{marked}")
-    content = text.replace("\n", end).encode()
-    (tmp_path / "text").write_bytes(content)
-    assert read_lines(tmp_path / "text") == LINES
-    assert list(lines_of(io.BytesIO(content), "text")) == LINES
+def test_the_same_lines_are_read_whatever_ends_them(tmp_path, end, marked):
+    for last in ("", "\n"):
+        text = (TEXT.removesuffix("\n") + last).replace(marked, f"\ufeff{marked}")
+        content = text.replace("\n", end).encode()
+        (tmp_path / "text").write_bytes(content)
+        assert read_lines(tmp_path / "text") == LINES
+        assert list(lines_of(io.BytesIO(content), "text")) == LINES
 
 
 @pytest.mark.parametrize(
     ("content", "lines"),
     [
         (b"", []),
-        (b"a\n\n", ["a", ""]),
-        (b"\r\na\r\n", ["", "a"]),
+        (b"\r\na\n\n", ["", "a", ""]),
         ("a\n\nb\u2028c\x0bd\x85e\n".encode(), ["a", "", "b\u2028c\x0bd\x85e"]),
         (b"a\rb\nc\n", ["a\rb", "c"]),  # a single return counts as a space
         (b"a\n\tb\tc\n", ["a", "\tb\tc"]),  # the first line is no table
@@ -50,7 +49,6 @@ def test_what_looks_odd_is_read_as_it_is(content, lines):
     ("content", "message"),
     [
         (TEXT.encode("utf-16"), "UTF-16: iconv -f UTF-16 -t"),
-        (b"\xfe\xff" + TEXT.encode("utf-16-be"), "UTF-16: iconv"),
         (TEXT.encode("utf-16-le"), "no NUL; .* UTF-16LE .*3 bad lines"),
         (TEXT.encode("utf-16-be"), "no NUL; .* UTF-16BE .*2 bad lines"),
         (TEXT.encode("utf-32"), "UTF-32: iconv"),
@@ -65,12 +63,10 @@ def test_what_looks_odd_is_read_as_it_is(content, lines):
         (TAR, "a tar archive: tar -xf"),
         (b"PAR1\x15\x04", "Parquet"),
         (b"%PDF-1.7\n", "PDF"),
-        (b"A cat.\tEine Katze.\tCC-BY 2.0\n", "columns between tabs: cut -f1"),
-        (b"\xef\xbb\xbf1\tA cat.\n", "columns between tabs"),
+        (b"\xef\xbb\xbf1\tA cat.\n", "columns between tabs: cut -f1"),
         (b"A cat.\tEine Katze.\rA dog.\tEin Hund.\r", "columns between tabs"),
         (b"A cat. ||| Eine Katze.\n", r"columns between \|\|\|: sed"),
         (XML, "XML or SGML: sed -n 's:"),
-        (b'<refset setid="newstest2014">\n', "XML or SGML"),
         (b"<!DOCTYPE html>\n<title>404", "a web page: download"),
         (b'{"translation": {"en": "A"}}\n', "JSON lines: jq"),
         (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),
@@ -93,7 +89,6 @@ def test_what_is_not_lines_of_text_is_named_with_what_converts_it(
         ("a\n\nb\n", "A\nB\n\n", "line 2 must .*, got '' and 'B'; delete .* '2d;3d'"),
         ("a\n \t\u00a0\n", "A\nB\n", "line 2 must have text in both"),
         ("a\n" * 30, "\n" * 29 + "A\n", r"\(29 bad lines: 1, .* 20, \.\.\.\)"),
-        ("", "", "xx must hold at least 1 sentence, got 0"),
         ("\n \n", "A\nB\n", "xx must hold at least 1 sentence"),
         ("a\n", "\n", "yy must hold at least 1 sentence"),
         ("a\nb\n", "a\nb\n", "two languages, got the same text twice"),
@@ -113,5 +108,3 @@ def test_pairs_without_text_are_read_but_never_scored(tmp_path):
     assert pairs == [("a", "A"), ("", ""), (" ", "\t")]
     scores = score(["B", "", ""], [target for _, target in pairs])
     assert (scores.sentences, scores.exact, scores.bleu) == (1, 0, 0)
-    with pytest.raises(ValueError, match="at least 1 with text, got 1 and 1"):
-        score([""], [" "])

@@ -232,8 +232,8 @@ class TrainingRun:
             means = {moment: parts[moment][name].to(parameter.dtype) for moment in ADAM}
             step = torch.tensor(updates)
             self.optimizer.state[parameter] = {"step": step, **means}
-        load_weights(self.model, parts["weights"], source=path)
         torch.set_rng_state(tensors["random"])
+        load_weights(self.model, parts["weights"], source=path)
 
 
 def _require_same(
