@@ -7,8 +7,9 @@ from playwright.sync_api import expect
 
 
 def press(control, name, times=1):
+    button = control.get_by_role("button", name=name, exact=True)
     for _ in range(times):
-        control.get_by_role("button", name=name, exact=True).click()
+        button.click(force=times > 1)  # it may be disabled before the last
 
 
 def move(control, name, value):
