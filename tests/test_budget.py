@@ -9,12 +9,12 @@ ROOT = Path(__file__).resolve().parents[1]
 # Each place, the folders and files in it, and the most lines that it may have.
 PLACES = {
     "library": (["transformer_lib"], 11_060),
-    "kit shared by pages": (["bookkit"], 6_800),
+    "kit shared by pages": (["bookkit"], 6_760),
     "pages' own code": (["pages"], 16_900),
     "course": (["course"], 3_710),
-    "build and site": (["website", "make.py"], 4_300),
+    "build and site": (["website", "make.py"], 4_560),
     "measurements": (["measurements"], 4_560),
-    "tests": (["tests"], 33_650),
+    "tests": (["tests"], 25_000),
 }
 CODE = {".py", ".js", ".css"}
 TEXT = {".txt", ".html"}  # wrong answers, golden listings

@@ -27,8 +27,7 @@ class AlibiAttention(Variant):
             gives the same vectors, backwards.
 
     Raises:
-        TypeError: If ``num_heads`` is not a whole number.
-        ValueError: If ``num_heads`` is not positive.
+        TypeError, ValueError: If ``num_heads`` is not a positive whole number.
 
     Source: Press et al. (2022), section 3. To both sides: their code.
     """

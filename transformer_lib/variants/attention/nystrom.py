@@ -25,8 +25,7 @@ class NystromAttention(Variant):
             fewer positions are visible, there are only as many.
 
     Raises:
-        TypeError: If ``num_landmarks`` is not a whole number.
-        ValueError: If ``num_landmarks`` is not positive.
+        TypeError, ValueError: If ``num_landmarks`` is not a positive whole number.
 
     Source: Xiong et al. (2021), section 3, with an exact pseudoinverse.
     """

@@ -26,8 +26,7 @@ class WindowAttention(MaskedVariant):
         causal: Whether it looks back alone.
 
     Raises:
-        TypeError: If ``width`` is not a whole number.
-        ValueError: If ``width`` is not positive.
+        TypeError, ValueError: If ``width`` is not a positive whole number.
 
     Source: Beltagy et al. (2020), section 3.1, the sliding window.
     """
