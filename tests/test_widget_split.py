@@ -50,7 +50,10 @@ def cell(control, row, column, kind="values"):
 
 
 def numbers(control):
-    shown = control.locator(".c-split button").all_inner_texts()
+    cells = control.locator(".c-split button")
+    shown = cells.all_inner_texts()
+    said = cells.evaluate_all("all => all.map((cell) => cell.ariaLabel)")
+    assert all(f": {text}" in label for text, label in zip(shown, said, strict=True))
     numbers = [float(text.replace("−", "-")) for text in shown]
     return torch.tensor(numbers).view(-1, D_MODEL)
 
@@ -58,11 +61,12 @@ def numbers(control):
 def framed(control):
     """Which numbers are framed, and said to have changed."""
     marks = control.locator(".c-split button").evaluate_all(
-        "all => all.map(cell => [cell.ariaLabel, cell.matches('.c-reached')])"
+        """all => all.map((cell) =>
+          [/changed/.test(cell.ariaLabel), cell.matches(".c-reached")])"""
     )
-    is_framed = [mark for _, mark in marks]
-    assert [label.endswith(", changed") for label, _ in marks] == is_framed
-    return torch.tensor(is_framed).view(-1, D_MODEL)
+    is_said, is_framed = torch.tensor(marks).unbind(-1)
+    assert torch.equal(is_said, is_framed)
+    return is_framed.view(-1, D_MODEL)
 
 
 def show_the(control, kind):
