@@ -223,8 +223,8 @@ def test_the_line_and_what_it_made_are_in_sight_and_the_box_keeps_its_height(
     listing = show(walk_loop(notes=notes))
     listing.page.set_viewport_size(size)
     note, lines = (listing.locator(c).first for c in (".w-note", ".w-part ol"))
-    is_beside = note.bounding_box()["x"] > lines.bounding_box()["x"]
-    assert is_beside == (size is WIDE)
+    is_above = note.bounding_box()["y"] < lines.bounding_box()["y"]
+    assert is_above == (size is NARROW)  # otherwise beside them
     button(listing, "Step through").click()
     heights = set()
     for _ in range(10):
