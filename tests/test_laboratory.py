@@ -14,14 +14,7 @@ from pages.laboratory.attention import attend, attention_panel
 from pages.laboratory.decoding import decoding_panel
 from pages.laboratory.tables import masks, masks_panel, positions, positions_panel
 from pages.laboratory.training import Choices, Run, TrainingLaboratory
-from pages.laboratory.what_if import (
-    altered,
-    changes,
-    parts,
-    surprise,
-    what_if_panel,
-    without_causal_mask,
-)
+from pages.laboratory.what_if import altered, parts, what_if_panel
 from transformer_lib.data import make_batch
 from transformer_lib.patching import patched
 from transformer_lib.training import warmup_rate
@@ -76,12 +69,9 @@ def test_a_panel_says_what_it_cannot_do(grammar):
 
 # -- Attention ------------------------------------------------------------------------
 
-ATTEND = {"width": 16, "heads": 2, "head": 1, "temperature": 1, "mask": "none"}
-ATTEND |= {"seed": 0}
 
-
-def weights_of(sentence, **changes):
-    *_, listing, words = attend(sentence, **ATTEND | changes)
+def weights_of(sentence, mask="none", temperature=1):
+    *_, listing, words = attend(sentence, 16, 2, 1, temperature, mask, seed=0)
     return listing.result[1][0], words  # (H, T, T)
 
 
@@ -170,9 +160,7 @@ def wait(panel):
     assert not panel.is_running
 
 
-def test_a_run_begins_when_told_to_goes_on_and_stays_when_another_begins(
-    small_laboratory,
-):
+def test_a_run_begins_when_told_to_goes_on_and_stays_for_another(small_laboratory):
     panel, press = small_laboratory
     assert panel.words.startswith("The next new run: post-norm, warm-up 0")
     press("halt")
@@ -269,7 +257,7 @@ def test_without_the_causal_mask_a_token_depends_on_those_after_it(grammar):
     pairs = [(encode(SENTENCE), encode(text)) for text in (GERMAN, "die Katze schläft")]
     batch = make_batch(pairs)
     with torch.no_grad():
-        with suppress(KeyError), without_causal_mask(grammar.model):
+        with suppress(KeyError), what_if.without_causal_mask(grammar.model):
             one, other = grammar.model(batch.src, batch.tgt)[:, 0]
             raise KeyError
         assert not torch.allclose(one, other)
@@ -283,12 +271,12 @@ def test_the_panel_says_which_words_have_changed(grammar):
     assert panel.words != "Not a word has changed."
     move(panel, factor=what_if.FACTORS.index(1))
     assert panel.words == "Not a word has changed."
-    assert surprise(grammar, SENTENCE, GERMAN) < 0.2
+    assert what_if.surprise(grammar, SENTENCE, GERMAN) < 0.2
     for after, said in {
         "die rote Katze schläft": "“rote” was added.",
         "der Katze": "“die” became “der”; “schläft” is gone.",
     }.items():
-        assert changes("die Katze schläft", after) == said
+        assert what_if.changes("die Katze schläft", after) == said
 
 
 # -- Decoding, positions, masks -------------------------------------------------------

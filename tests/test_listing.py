@@ -225,12 +225,6 @@ def test_a_small_tensor_has_a_picture(value, cells):
 # -- The page --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_has_no_id_and_asks_for_nothing_from_anywhere(name):
-    html = PAGES[name]()._repr_html_().replace("https://example.org", "")
-    assert not re.search(r" id=|https?://|src=|@import|url\(", html)
-
-
 def test_whatever_the_data_say_it_is_escaped():
     html = PAGES["escaped"]()._repr_html_()
     page = BeautifulSoup(html, "html.parser")

@@ -66,12 +66,11 @@ def texts(control):
 
 def cells(control, lane):
     """The cells of a lane as (step, position): kind."""
-    found = control.locator(f".c-race > div:nth-of-type({lane + 1}) i")
+    found = control.get_by_role("img").nth(lane).locator("i")
     rows = found.evaluate_all(
-        "all => all.map(cell => [cell.style.getPropertyValue('--row'),"
-        " cell.style.getPropertyValue('--column'), cell.className.split(' ')[0]])"
+        "all => all.map(cell => [cell.style.cssText, cell.classList[0] ?? ''])"
     )
-    return {(int(t) - 1, int(s) - 1): kind for t, s, kind in rows}
+    return {tuple(map(int, re.findall(r"\d+", place))): kind for place, kind in rows}
 
 
 def status(control):
@@ -99,10 +98,10 @@ def test_each_computed_cell_lights_up_once(control):
         assert counts(control) == [at, min(at, SIZES[0])]
     assert len(lit) == ALL[0] + SIZES[0]
     without, cached = cells(control, 0), cells(control, 1)
+    assert len(without) == ALL[0]
     for (step, position), kind in without.items():
         assert kind == ("c-first" if position == step else "c-again")
-    for (step, position), kind in cached.items():
-        assert kind == ("c-first" if position == step else "c-kept")
+        assert cached[step, position] == kind.replace("again", "kept")
     assert texts(control) == [f"{GERMAN[0]} EOS"] * 2
     assert "saves 21." in says(control)
 
@@ -128,8 +127,7 @@ def test_a_guess_is_the_only_way_to_start_and_is_answered_at_the_finish(asking, 
     assert status(asking) == ""
     for role in ("slider", "radio"):
         expect(asking.get_by_role(role)).to_have_count(0)
-    asking.get_by_role("button").focus()  # the only one
-    tab.keyboard.press("ArrowRight")
+    asking.get_by_role("button").press("ArrowRight")  # the only one
     guess = asking.get_by_label("Your guess")
     for text in ("", "7.5", "-3", "<b>7"):
         guess.fill(text)
@@ -167,7 +165,6 @@ def test_a_wrong_guess_is_answered_by_where_it_comes_from(asking, guess, answer)
 
 def test_buttons_and_keys_step_and_stop_at_both_ends(control, tab):
     press(control, "Next")
-    assert counts(control) == [1, 1]
     for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):  # the button has the focus
         tab.keyboard.press(key)
     assert counts(control) == [2, 2]
@@ -182,7 +179,6 @@ def test_buttons_and_keys_step_and_stop_at_both_ends(control, tab):
     assert counts(control) == [28, 7]
     slider.press("ArrowLeft")
     assert counts(control) == [27, 7]
-    assert slider.get_attribute("aria-valuetext") == "27"
 
 
 def test_it_plays_pauses_and_begins_again(control, tab):
@@ -206,17 +202,13 @@ def test_it_plays_pauses_and_begins_again(control, tab):
 
 def test_nothing_below_moves_while_it_runs_and_a_phone_has_both_lanes(control, tab):
     choose(control, 1)
-    for width in (740, 400):
-        tab.set_viewport_size({"width": width, "height": 900})
-        heights = set()
-        for at in range(0, 79, 6):
-            scrub(control, at)
-            heights.add(round(control.bounding_box()["height"]))
-        assert len(heights) == 1
-    left, right = (
-        control.get_by_role("img", name=name).bounding_box()
-        for name in ("Without the cache", "With the cache")
-    )
+    tab.set_viewport_size({"width": 400, "height": 900})
+    heights = set()
+    for at in range(0, 79, 6):
+        scrub(control, at)
+        heights.add(round(control.bounding_box()["height"]))
+    assert len(heights) == 1
+    left, right = [lane.bounding_box() for lane in control.get_by_role("img").all()]
     assert left["y"] == right["y"]  # side by side
 
 
@@ -233,11 +225,10 @@ def test_it_says_where_it_is_after_an_action_and_not_while_it_is_moved(control):
 
 def test_reduced_motion_lights_without_moving(control, tab):
     scrub(control, 3)
-    now = control.locator(".c-now").first
     animation = "cell => getComputedStyle(cell).animationName"
-    assert now.evaluate(animation) == "c-lit"
-    tab.emulate_media(reduced_motion="reduce")
-    assert now.evaluate(animation) == "none"
+    for motion, name in {"no-preference": "c-lit", "reduce": "none"}.items():
+        tab.emulate_media(reduced_motion=motion)
+        assert control.locator(".c-now").first.evaluate(animation) == name
 
 
 def test_where_no_script_runs_the_question_is_asked_and_not_answered(made):

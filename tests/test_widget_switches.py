@@ -89,10 +89,8 @@ def head(control, name):
 
 
 def off(control):
-    states = control.get_by_role("switch").evaluate_all(
-        "all => all.map((each) => each.getAttribute('aria-checked'))"
-    )
-    assert set(states) <= {"true", "false"}
+    switches = control.get_by_role("switch")
+    states = switches.evaluate_all("all => all.map((each) => each.ariaChecked)")
     return [i for i, state in enumerate(states) if state == "false"]
 
 
@@ -149,10 +147,8 @@ def test_a_map_shows_the_weights_of_its_head_and_the_pointed_one_large(control, 
         expect(control.locator(".c-hint:has(+ .c-large)")).to_have_text(name)
         assert large.locator("b").all_inner_texts() == columns
         assert large.locator("span").all_inner_texts() == ["", *rows]
-        shares = large.locator("i").evaluate_all(
-            "all => all.map((each) => 8 * each.style.getPropertyValue('--share'))"
-        )
-        assert shares == shades
+        share = "all => all.map((each) => 8 * each.style.getPropertyValue('--share'))"
+        assert large.locator("i").evaluate_all(share) == shades
     head(control, "Encoder, layer 0, head 0").focus()
     expect(large.locator("b")).to_have_text(source)
 
@@ -202,12 +198,10 @@ def test_the_worker_starts_at_the_first_press_and_an_unwanted_answer_is_dropped(
 ):
     tab.evaluate(
         """() => {
-          window.made = window.answers = 0;
-          const Own = Worker;
-          window.Worker = class extends Own {
+          window.answers = 0;
+          window.Worker = class extends Worker {
             constructor(address) {
               super(address);
-              made += 1;
               this.addEventListener("message", () => { answers += 1; });
             }
           };
@@ -222,10 +216,10 @@ def test_the_worker_starts_at_the_first_press_and_an_unwanted_answer_is_dropped(
     assert now(control) == CAT
     head(control, LOOKS_AHEAD).click()
     says(control, "is off")
-    assert tab.evaluate("made") == 1
+    assert len(tab.workers) == 1
 
 
-def test_the_game_is_won_by_the_head_that_costs_each_sentence_most(control, exact):
+def test_the_game_is_won_by_the_head_that_costs_each_sentence_most(control):
     press(control, "Start the game")
     head(control, "Encoder, layer 0, head 3").click()
     assert "Tries: 1." in says(control, "^Not Encoder, layer 0, head 3")
@@ -243,7 +237,6 @@ def test_the_game_is_won_by_the_head_that_costs_each_sentence_most(control, exac
     head(control, "Decoder, layer 1, head 0").click()
     told = says(control, "^Found: Decoder, layer 1, head 0")
     assert "Two sentences, 4 tries. Each sentence needs another head most." in told
-    agrees(control, exact, SENTENCES[1])
     head(control, LOOKS_AHEAD).click()  # the game is over
     says(control, "2 are off")
 
