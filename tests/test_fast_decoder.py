@@ -10,7 +10,6 @@ from strategies import SEEDS, examples, models_and_sentences, source_of
 from torch import nn
 from torch.nn.utils import parametrize
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer_lib.decoding import beam_search, greedy_decode, sample
 from transformer_lib.faster import fast_decoder, remove_heads
@@ -185,29 +184,6 @@ def test_the_reserved_room_holds_no_leftovers_of_other_programs(
         torch.use_deterministic_algorithms(False)
     assert seen
     assert not any(seen)
-
-
-class Operations(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.count += 1
-        return function(*args, **(kwargs or {}))
-
-
-def test_a_step_calls_fewer_operations_than_the_model_does(model, src):
-    counts = []
-    for each in (model, FastDecoder(model)):
-        with torch.inference_mode(), Operations() as operations:
-            memory, cache = each.encode(src), each.new_cache()
-            for _ in range(2):
-                before = operations.count
-                token = torch.full((B, 1), BOS)
-                each.decode(token, memory, padding_mask(src, 0), cache)
-        counts.append(operations.count - before)
-    assert counts[1] < counts[0]
 
 
 @torch.inference_mode()

@@ -2,7 +2,6 @@ import sys
 import warnings
 from dataclasses import asdict
 
-import numpy as np
 import pytest
 import torch
 from book_files import ROOT
@@ -23,13 +22,11 @@ from transformer_lib.faster.quantization import (
     shared_weights,
 )
 from transformer_lib.model import Transformer, TransformerConfig, padding_mask
-from transformer_lib.translation.scores import score
 from transformer_lib.variants import ModernConfig, ModernTransformer
 
 sys.path.append(str(ROOT / "measurements"))  # the scripts import their neighbours
 
 import quantization as experiment
-from tables import read
 
 B, T, D_IN, D_OUT = 2, 5, 7, 11
 SRC, TGT = torch.tensor([[3, 4, 5, 2], [6, 2, 0, 0]]), torch.tensor([[1, 7, 9, 4]] * 2)
@@ -289,24 +286,6 @@ def test_a_static_model_has_the_scales_that_were_measured(model, largest):
 
 # -- What was measured -----------------------------------------------------------------
 
-OURS = ["Ein Hund läuft heute im Park .", "Zwei Männer reden .", "Ja"]
-REFERENCES = [
-    "Ein Hund rennt heute im Park .",
-    "zwei Männer reden miteinander .",
-    "Nein",
-]
-
-
-def test_bleu_of_the_counts_is_that_of_the_corpus_and_its_difference_is_surrounded():
-    counted = experiment.counts(OURS * 7, REFERENCES * 7)
-    expected = score(OURS * 7, REFERENCES * 7).bleu_lowercased
-    assert experiment.bleu(counted.sum(0)) == pytest.approx(expected)
-    assert experiment.difference(counted, counted) == (0.0, 0.0)
-    better = experiment.counts(REFERENCES * 7, REFERENCES * 7)
-    low, high = experiment.difference(better, counted)
-    assert 0 < low < 100 - expected < high
-    assert np.isfinite([low, high]).all()
-
 
 def test_one_scale_for_a_matrix_loses_more_than_one_for_each_row(model):
     rounded = [experiment.rounded_by_matrix(model, 4), fake_quantize(model, 4)]
@@ -318,22 +297,3 @@ def test_one_scale_for_a_matrix_loses_more_than_one_for_each_row(model):
         for each in rounded
     ]
     assert off[0] > off[1] > 0
-
-
-def test_eight_bits_cost_less_than_three_tenths_of_bleu_in_the_table():
-    rows = [(row["way"], row["setting"], row) for row in read(experiment.SCORES)]
-    eight = [row for *way, row in rows if way in (["dynamic", ""], ["rows", "8"])]
-    assert {row["beam"] for row in eight} == {"1", "5"}
-    for row in eight:
-        assert float(row["difference"]) > -0.3
-        assert float(row["low"]) > -0.3
-
-
-def test_the_share_that_was_chosen_is_the_best_where_it_was_chosen():
-    shares = {
-        row["setting"]: float(row["same_training"])
-        for row in read(experiment.SCORES)
-        if row["way"] == "static" and row["setting"].startswith("200 captions, ")
-    }
-    assert len(shares) == len(experiment.SHARES)
-    assert max(shares, key=shares.get) == "200 captions, share 1.0"

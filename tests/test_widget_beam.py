@@ -182,41 +182,6 @@ def test_the_tree_of_the_chapter_fits_its_box(show, tab, width, down):
     assert (after["y"] > before["y"] + before["height"]) == down
 
 
-def test_the_edges_lead_from_box_to_box_in_both_directions(show, tab):
-    control = show(beam_control(STEPS, pieces))
-    ends = """tree => {
-      const [lines, ...boxes] = tree.children, m = lines.getScreenCTM();
-      const centre = (i) => { const box = boxes[i].getBoundingClientRect();
-        return [box.x + box.width / 2, box.y + box.height / 2]; };
-      const path = lines.children[3]; /* from die to Katze */
-      return [[0, 2], [path.getTotalLength(), 3]].map(([at, box]) => {
-        const { x, y } = path.getPointAtLength(at).matrixTransform(m);
-        return [x - centre(box)[0], y - centre(box)[1]];
-      });
-    }"""
-    press(control, "Next", times=3)
-    for width, along in ((1400, 0), (320, 1)):
-        tab.set_viewport_size({"width": width, "height": 900})
-        tab.wait_for_timeout(100)  # for the observer of the size
-        start, end = control.locator(".c-pick").evaluate(ends)
-        assert abs(start[1 - along]) < 2 > abs(end[1 - along])
-        assert start[along] > 5
-        assert end[along] < -5
-
-
-def test_a_tree_that_is_too_wide_scrolls_to_what_is_chosen(show, tab):
-    tab.set_viewport_size({"width": 300, "height": 700})
-    steps = [[hypothesis(0.1, *[i] * n) for i in range(3, 15)] for n in (1, 2, 3, 4)]
-    control = show(beam_control(steps, lambda ids: [f"w{i}" for i in ids]))
-    box = control.locator(".c-scroll").first
-    assert box.evaluate("part => part.scrollWidth - part.clientWidth") > 100
-    press(control, "Next")
-    assert box.evaluate("part => part.scrollLeft") == 0
-    box.evaluate("part => { part.scrollLeft = 300; }")
-    press(control, "Next")  # and the likeliest, on the left, is chosen
-    assert box.evaluate("part => part.scrollLeft") == 0
-
-
 def test_it_takes_what_a_beam_search_gives():
     sizes = {"d_model": 8, "num_heads": 2, "num_layers": 1, "d_ff": 8}
     model = Transformer(TransformerConfig(src_vocab_size=7, tgt_vocab_size=7, **sizes))
