@@ -97,10 +97,10 @@ def digest(root: Path, names: list[str]) -> str:
         top = root / name
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             inside = path.relative_to(root)
-            # Leave out what a build itself creates.
-            made = {"__pycache__", "build"} & set(inside.parts)
-            made = made or ".egg-info/" in inside.as_posix()
-            if path.is_file() and not made:
+            # Leave out what a build itself creates, and what is only read by people.
+            left_out = {"__pycache__", "build", "README.md"} & set(inside.parts)
+            left_out = left_out or ".egg-info/" in inside.as_posix()
+            if path.is_file() and not left_out:
                 total.update(inside.as_posix().encode() + b"\0")
                 total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
