@@ -203,7 +203,7 @@ def test_every_link_within_the_book_leads_somewhere():
 
 
 def test_the_large_files_that_pages_share_are_listed_with_their_weight():
-    said = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    said = (ROOT / "website/README.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| `(\S+)`.*\| (\d+) kB \|$", said, re.MULTILINE))
     files = set((HTML / "_static" / "vendor").rglob("*.css"))  # book.css imports them
     for path in BUILT:
