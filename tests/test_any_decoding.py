@@ -23,7 +23,7 @@ from transformer_lib.decoding import (
     next_probabilities,
     sample,
 )
-from transformer_lib.model import DecoderCache, Transformer, TransformerConfig
+from transformer_lib.model import DecoderCache
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("one_thread")]
 same = {"rtol": 0, "atol": 1e-9}
@@ -168,20 +168,3 @@ def test_any_temperature_and_share_give_probabilities_or_are_refused(
             continue
         assert_close(found.sum(dim=-1), torch.ones(1, dtype=dtype))
         assert (found >= 0).all()
-
-
-@examples(15, 500)
-@example(2, 1, True)
-@given(st.integers(2, 4), st.integers(1, 7), st.booleans())
-def test_the_smallest_vocabularies_are_searched(vocab_size, beam_size, use_cache):
-    config = {"src_vocab_size": 3, "tgt_vocab_size": vocab_size, "max_len": 5}
-    config["eos_id"] = vocab_size - 1
-    sizes = {"d_model": 4, "num_heads": 2, "d_ff": 3, "num_layers": 1}
-    model = Transformer(TransformerConfig(**config, **sizes)).eval()
-    src = torch.tensor([[1, 2], [2, 0]])
-    how = {"max_len": 4, "use_cache": use_cache}
-    each = beam_search(model, src, **how, beam_size=beam_size)
-    assert all(1 <= len(found) <= beam_size for found in each)
-    greedy = greedy_decode(model, src, **how)
-    if beam_size == 1:
-        assert [found[0].tokens for found in each] == greedy
