@@ -70,14 +70,10 @@ def test_the_table_has_the_fields_of_the_config_in_order_with_their_defaults():
 @pytest.mark.book
 @pytest.mark.browser
 def test_an_old_name_leads_to_the_new_one(tab):
-    part = "TransformerParts.make_norm"
     for old, new in {
         "inspection#module-bookkit.inspection": "module-bookkit.listing",
         "inspection#inspection-as-html": "listing-as-html",
         "pictures#bookkit.widgets.masks.mask_control": "pages.masks.masks.mask_control",
-        f"layers#transformer_lib.model.transformer.{part}": (
-            f"transformer_lib.model.parts.{part}"
-        ),
     }.items():
         page, anchor = old.split("#")
         tab.goto("about:blank")  # else a new anchor is no new page

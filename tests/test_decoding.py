@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 from itertools import product
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -238,17 +239,13 @@ def test_every_step_is_reported_and_what_has_been_searched_leaves_the_batch(
             assert all(len(h.tokens) == length - 1 for h in step if h.ended)
 
 
-def test_while_no_sentence_leaves_what_is_kept_of_the_memory_stays(
-    model, src, monkeypatch
-):
-    stays, select = [], DecoderCache.select
-
-    def watched(*arguments, same_memory):
-        stays.append(same_memory)
-        select(*arguments, same_memory=same_memory)
-
-    monkeypatch.setattr(DecoderCache, "select", watched)
-    beam_search(model, src, max_len=3)
+def test_while_no_sentence_leaves_what_is_kept_of_the_memory_stays(model, src):
+    real = DecoderCache.select
+    with patch.object(
+        DecoderCache, "select", autospec=True, side_effect=real
+    ) as select:
+        beam_search(model, src, max_len=3)
+    stays = [call.kwargs["same_memory"] for call in select.call_args_list]
     assert stays == [False, True]  # one row for each sentence becomes four
 
 

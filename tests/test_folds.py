@@ -74,7 +74,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """All these pages, and as text the first of them, and what Sphinx complained of."""
+    """All these pages, and what Sphinx complained of."""
     folder = tmp_path_factory.mktemp("folds")
     source, static = folder / "source", folder / "source" / "static"
     static.mkdir(parents=True)
@@ -97,11 +97,9 @@ def made(tmp_path_factory):
         "html_js_files": ["folds.js"],
     }
     said, html = io.StringIO(), {}
-    for builder in ("text", "html"):
-        said.truncate(0)
-        with docutils_namespace():
-            folders = source, None, folder / builder, folder / f"{builder}_trees"
-            Sphinx(*folders, builder, config, status=None, warning=said).build()
+    with docutils_namespace():
+        folders = source, None, folder / "html", folder / "trees"
+        Sphinx(*folders, "html", config, status=None, warning=said).build()
     for path in (folder / "html").glob("*.html"):
         text = path.read_text("utf-8")
         text = text.replace('<div class="body"', '<div class="body bd-article"')
@@ -193,10 +191,11 @@ def test_sphinx_warns_of_what_cannot_be_meant_and_of_nothing_else(made):
 # -- What else Sphinx makes of the page ------------------------------------------------
 
 
-def test_a_fold_and_what_is_in_it_are_not_in_the_contents_of_the_page(index):
+def test_the_search_has_what_is_in_a_fold_and_the_contents_have_not(made, index):
     links = index.select(".sphinxsidebar a")
     assert {link["href"] for link in links} == {"#", "#first", "#last"}
     assert not [part for part in index.select("ul") if not part.select("li")]
+    assert '"zebra"' in (made.folder / "html/searchindex.js").read_text("utf-8")
 
 
 def test_the_names_of_a_fold_and_of_a_figure_in_it_can_be_linked_to(index):
@@ -206,14 +205,6 @@ def test_the_names_of_a_fold_and_of_a_figure_in_it_can_be_linked_to(index):
     assert section.find("details", recursive=False)
     assert section.find(id="label")
     assert folds(index)["Checks: all is well"].find(id="fig-picture")
-
-
-def test_search_and_other_forms_of_the_book_have_the_text_of_a_fold(made):
-    assert '"zebra"' in (made.folder / "html/searchindex.js").read_text("utf-8")
-    text = (made.folder / "text/index.txt").read_text("utf-8")
-    assert 'Checks: all is "well"' in text
-    assert "zebra" in text
-    assert "details" not in text
 
 
 # -- What a browser makes of it --------------------------------------------------------

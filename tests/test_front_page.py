@@ -287,7 +287,6 @@ def test_what_others_left_in_the_memory_of_the_browser_does_no_harm(tab):
     read(tab, built(FRONT).as_uri())
     for kept in [
         "{",
-        "null",
         {"read": "05_masks", "last": 3},
         {"read": [None], "last": {"page": "javascript:alert(1)//", "title": "x"}},
         {"last": {"page": "05_masks", "title": "x", "place": '"><script>'}},
