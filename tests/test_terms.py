@@ -134,11 +134,17 @@ def test_a_card_opens_where_the_mouse_rests_and_stays_while_it_is_on_it(page, te
 
 
 @pytest.mark.book
-def test_the_keyboard_opens_a_card_goes_into_it_and_on_and_escape_closes_it(page, term):
+def test_the_keyboard_opens_a_card_that_all_can_read_goes_into_it_and_on(page, term):
     chapter = shown(page).get_by_role("link").first
     page.keyboard.press("Tab")  # otherwise the browser does not show the focus
     term.focus()
     expect(shown(page).locator("b")).to_have_text("tensor")
+    for theme in ("dark", "light"):
+        turn(page, theme)
+        assert findings(page, COLOURS if theme == "dark" else ()) == []
+    page.emulate_media(media="print")
+    expect(shown(page)).to_be_hidden()
+    page.emulate_media(media="null")
     page.keyboard.press("Tab")
     expect(chapter).to_be_focused()
     page.keyboard.press("Escape")
@@ -158,20 +164,6 @@ def test_the_keyboard_opens_a_card_goes_into_it_and_on_and_escape_closes_it(page
     named = page.locator("article a:has(> .std-term)")
     assert named.count() > 5
     assert named.and_(page.locator(":not([aria-describedby])")).count() == 0
-
-
-@pytest.mark.book
-def test_a_card_can_be_read_in_both_themes_and_is_not_printed(page, term):
-    page.keyboard.press("Tab")
-    term.focus()  # stays, wherever the mouse is
-    expect(shown(page)).to_be_visible()
-    for theme in ("dark", "light"):
-        turn(page, theme)
-        assert findings(page, COLOURS if theme == "dark" else ()) == []
-    page.emulate_media(media="print")
-    expect(shown(page)).to_have_count(1)
-    expect(shown(page)).to_be_hidden()
-    page.emulate_media(media="null")
 
 
 @pytest.mark.book
