@@ -81,7 +81,7 @@ def configs(draw, has_source=None, least_width=2):
         for name in ("norm_first", "bias", "output_bias", "tie_output")
     }
     share = draw(st.booleans())
-    target = draw(st.integers(3, 9))
+    target = draw(st.integers(2, 9))
     source = target if share else draw(st.integers(3, 9))
     if not (draw(st.booleans()) if has_source is None else has_source):
         source, share = None, False

@@ -57,15 +57,14 @@ def test_an_arrow_leads_from_the_side_that_faces_the_other_box(drawing):
 
 
 def test_the_words_of_an_arrow_stand_on_it_bent_or_not(drawing):
-    labels = "straight", "bent"
-    drawing.arrow((1, 1), (5, 1), labels[0])
-    drawing.arrow((1, 3), (5, 3), labels[1], bend=0.5)
-    straight, bent = (words(drawing)[label].get_position() for label in labels)
-    assert straight == (3, 1)
+    drawing.arrow((1, 1), (5, 1), "straight")
+    drawing.arrow((1, 3), (5, 3), "bent", bend=0.5)
+    assert words(drawing)["straight"].get_position() == (3, 1)
     drawing.ax.figure.draw_without_rendering()
     (_, curve) = drawn(drawing, FancyArrowPatch)
     start, control, end = curve.get_path().vertices[:3]
-    assert bent == pytest.approx((start + 2 * control + end) / 4, abs=0.1)
+    middle = pytest.approx((start + 2 * control + end) / 4, abs=0.1)
+    assert words(drawing)["bent"].get_position() == middle
 
 
 def test_a_path_goes_round_corners(drawing):
@@ -91,9 +90,8 @@ def test_cells_hold_their_values_the_first_row_at_the_top(drawing):
 
 
 def test_a_shade_is_the_line_of_the_kind_and_still_lets_ink_be_read(drawing):
-    drawing.cells(
-        1, 1, [["a", "b", "c"]], kind="cache", shade=torch.tensor([[0, 0.5, 1]])
-    )
+    shade = torch.tensor([[0, 0.5, 1]])
+    drawing.cells(1, 1, [["a", "b", "c"]], kind="cache", shade=shade)
     faces = [cell.get_facecolor() for cell in drawn(drawing, Rectangle)]
     assert {to_hex(face) for face in faces} == {EDGES["cache"][0]}
     assert [face[3] for face in faces] == pytest.approx([0, 0.3, 0.6])
@@ -106,14 +104,6 @@ def test_a_frame_has_a_name_and_leaves_a_box_some_air(drawing):
     assert words(drawing)["encoder"].get_position()[1] > frame.top[1]
     frame = drawing.frame((1, 2, 5, 4))
     assert (frame.left, frame.top) == ((1, 3), (3, 4))
-
-
-def test_a_drawing_can_share_a_figure():
-    figure, ax = plt.subplots()
-    ax.set(xlim=(-1, 1))
-    assert Drawing(2, 4, ax).ax is ax
-    assert ax.get_xlim() == (-1, 1)
-    plt.close(figure)
 
 
 # -- Colours -------------------------------------------------------------------------

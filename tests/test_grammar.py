@@ -30,18 +30,12 @@ ein Hund schläft
 the red dog sees the red cat
 der rote Hund sieht die rote Katze
     the red dog, see, the red cat
-the red cat sees the red dog
-die rote Katze sieht den roten Hund
-    the red cat, see, the red dog
 a small dog sees a small dog
 ein kleiner Hund sieht einen kleinen Hund
     a small dog, see, a small dog
 an old cat buys an old window
 eine alte Katze kauft ein altes Fenster
     a old cat, buy, a old window
-a small cat sleeps beside the old dog
-eine kleine Katze schläft neben dem alten Hund
-    a small cat, sleep, place=beside the old dog
 this big horse helps a tired woman
 dieses große Pferd hilft einer müden Frau
     this big horse, help, a tired woman
@@ -61,9 +55,6 @@ die alten Katzen sehen diese neuen Bücher
 we help small children
 wir helfen kleinen Kindern
     we, help, small children
-the girls follow my small mice
-die Mädchen folgen meinen kleinen Mäusen
-    the girls, follow, my small mice
 he works in parks
 er arbeitet in Parks
     he, work, place=in parks
@@ -74,9 +65,6 @@ wir lachen in den Gärten
 a boy sees the boy
 ein Junge sieht den Jungen
     a boy, see, the boy
-the students invite a student
-die Studenten laden einen Studenten ein
-    the students, invite, a student
 # Two objects; prepositions with either case
 the man gives the woman an apple
 der Mann gibt der Frau einen Apfel
@@ -97,13 +85,7 @@ die Katze liest heute ein Buch im Garten
 in the garden the cat reads a book sometimes
 im Garten liest die Katze manchmal ein Buch
     the cat, read, a book, adverb=sometimes, place=in the garden, first=place
-in the kitchen she sleeps
-in der Küche schläft sie
-    she, sleep, place=in the kitchen, first=place
 # Verb last
-the dog sleeps because the cat reads a book
-der Hund schläft, weil die Katze ein Buch liest
-    the dog, sleep; because: the cat, read, a book
 if the cat reads a book often, the dog sleeps
 wenn die Katze oft ein Buch liest, schläft der Hund
     if: the cat, read, a book, adverb=often; the dog, sleep
@@ -184,14 +166,10 @@ def default():
     return splits()
 
 
-@pytest.mark.parametrize(("english", "german", "parts"), SENTENCES)
-def test_a_sentence_is_what_a_person_would_write(english, german, parts):
-    assert sentence(parts)[:2] == (english, german)
-
-
-def test_the_books_own_pairs_are_among_the_sentences_written_by_hand():
-    written = [(english, german) for english, german, _ in SENTENCES]
-    assert written[: len(RUNNING)] == RUNNING
+def test_a_sentence_is_what_a_person_would_write():
+    said = [sentence(parts)[:2] for _, _, parts in SENTENCES]
+    assert said == [(english, german) for english, german, _ in SENTENCES]
+    assert said[: len(RUNNING)] == RUNNING
 
 
 @pytest.mark.parametrize(
@@ -199,11 +177,6 @@ def test_the_books_own_pairs_are_among_the_sentences_written_by_hand():
     [
         # der Mann macht die Tür auf: two words from "opens"
         ("the man opens the door", (0, 1, 2, 3, 4, 2)),
-        # der Hund schläft, obwohl der Mann die Tür aufmacht
-        (
-            "the dog sleeps although the man opens the door",
-            (0, 1, 2, 3, 4, 5, 7, 8, 6),
-        ),
         # heute hat der Mann die Tür aufgemacht
         ("today the man has opened the door", (0, 3, 1, 2, 5, 6, 4)),
         # im Garten liest die Katze manchmal ein Buch: nothing from the first "the"
@@ -229,21 +202,6 @@ def test_drawn_sentences_differ_and_every_german_word_has_an_english_one(drawn):
     assert len(drawn) == len({p.english for p in drawn}) == MANY
     assert len({p.german for p in drawn}) == MANY
     assert sentence_pairs(200, seed=1) == [tuple(pair[:2]) for pair in drawn[:200]]
-
-
-def test_an_alignment_joins_words_that_mean_the_same(drawn):
-    meanings = {}
-    for english, german, alignment in drawn:
-        for i, word in enumerate(german.replace(",", "").split()):
-            source = english.replace(",", "").split()[alignment[i]]
-            meanings.setdefault(word, set()).add(source)
-    assert meanings["Katze"] == {"cat"}
-    assert meanings["Hunden"] == {"dogs"}
-    assert meanings["Jungen"] == {"boy", "boys"}
-    assert meanings["auf"] == {"open", "opens", "on"}
-    assert meanings["aufmacht"] == {"opens"}
-    assert meanings["ist"] == {"has"}
-    assert meanings["im"] == {"in"}
 
 
 def test_an_english_sentence_has_one_translation_whatever_the_seed(drawn, default):
@@ -280,27 +238,23 @@ def test_splits_have_the_sizes_asked_for_and_the_seed_decides_each():
         assert one_seed != other_seed
 
 
-def test_no_sentence_is_in_two_splits_in_either_language(default):
+def test_no_sentence_is_in_two_splits_and_only_those_of_the_last_are_longer(default):
     for language in (0, 1):
         texts = [pair[language] for split in default for pair in split]
         assert len(set(texts)) == len(texts) == 21_500
+    *usual, longer = default
+    assert max(len(english.split()) for split in usual for english, _ in split) == 14
+    assert {len(english.split()) for english, _ in longer} == set(range(15, 25))
 
 
 def test_the_books_own_pairs_are_in_no_split(default, monkeypatch):
     texts = {text for split in default for pair in split for text in pair}
     assert texts.isdisjoint(text for pair in RUNNING for text in pair)
-    few = {"train": 300, "validation": 5, "test": 5, "longer": 5}
     first = default.train[0]
     monkeypatch.setattr("transformer_lib.data.corpora.grammar.RUNNING", [first])
-    made = splits(**few)
+    made = splits(train=300, validation=5, test=5, longer=5)
     assert all(first not in split for split in made)
     assert len(made.train) == 300
-
-
-def test_longer_sentences_are_longer_than_all_others(default):
-    *usual, longer = default
-    assert max(len(english.split()) for split in usual for english, _ in split) == 14
-    assert {len(english.split()) for english, _ in longer} == set(range(15, 25))
 
 
 def test_held_out_sentences_use_no_word_that_training_lacks(default):

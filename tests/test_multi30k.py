@@ -2,7 +2,6 @@ import gzip
 import hashlib
 import os
 import threading
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -62,26 +61,19 @@ def folder(published, place):
     return place
 
 
-@contextmanager
-def serving(files, monkeypatch, promised=None):
-    """Serve the files on loopback, and give the list of the names asked for.
-
-    What is shorter than the lengths ``promised`` looks like a transfer that is cut off.
-    """
+@pytest.fixture
+def asked(published, monkeypatch):
+    """Serve what is published on loopback, and note the names asked for."""
     asked = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            name = self.path.removeprefix("/")
-            asked.append(name)
-            if name not in files:
-                self.send_error(404)
-                return
-            length = max(len(files[name]), len((promised or files)[name]))
-            self.send_response(200)
-            self.send_header("Content-Length", str(length))
+            asked.append(self.path.removeprefix("/"))
+            content = published.get(asked[-1])
+            self.send_response(200 if content else 404)
+            self.send_header("Content-Length", str(len(content or b"")))
             self.end_headers()
-            self.wfile.write(files[name])
+            self.wfile.write(content or b"")
 
         def log_message(self, *_):
             pass
@@ -89,41 +81,44 @@ def serving(files, monkeypatch, promised=None):
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
-        url = f"http://127.0.0.1:{server.server_address[1]}/"
-        monkeypatch.setattr(module, "URL", url)
-        try:
-            yield asked
-        finally:
-            server.shutdown()
-            thread.join()
+        monkeypatch.setattr(module, "URL", f"http://127.0.0.1:{server.server_port}/")
+        yield asked
+        server.shutdown()
+        thread.join()
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 # -- Reading ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("split", "stem"), SPLITS.items())
 @pytest.mark.usefixtures("folder")
-def test_pairs_line_up_in_the_published_order(split, stem):
-    pairs = multi30k(split)
+def test_pairs_line_up_in_the_published_order():
     expected = list(zip(LINES["en"], LINES["de"], strict=True))
-    assert pairs == [*expected, (stem, stem)]
-    turned = [(german, english) for english, german in pairs]
-    assert multi30k(split, source="de", target="en") == turned
+    for split, stem in SPLITS.items():
+        pairs = multi30k(split)
+        assert pairs == [*expected, (stem, stem)]
+        turned = [(german, english) for english, german in pairs]
+        assert multi30k(split, source="de", target="en") == turned
 
 
 def test_a_missing_file_is_named_and_the_message_says_what_to_run(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         multi30k("train")
+    cache = tmp_path / "cache" / "transformer-line-by-line" / "multi30k"
     for part in (
-        str(tmp_path / "cache"),
-        "train.en.gz is missing",
+        f"{cache / 'train.en.gz'} is missing",
         "`python -m transformer_lib.translation download`",
         "MULTI30K_DIR",
     ):
         assert part in str(caught.value)
 
 
-def test_a_damaged_file_is_refused_with_both_checksums(folder, published):
+def test_a_damaged_file_is_refused_with_both_checksums_and_fetched_anew(
+    folder, published, asked
+):
     name = "val.de.gz"
     content = published[name][:-5]
     (folder / name).write_bytes(content)
@@ -134,59 +129,42 @@ def test_a_damaged_file_is_refused_with_both_checksums(folder, published):
     )
     with pytest.raises(ValueError, match=expected):
         multi30k("validation")
+    download()
+    assert asked == [name]
+    assert contents(folder) == published
 
 
 # -- Fetching --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("named", [True, False])
 def test_download_fetches_every_file_shows_progress_and_is_then_done(
-    published, monkeypatch, place, tmp_path, capsys, named
+    published, asked, place, capsys
 ):
-    if not named:  # by the environment: both use the cache
-        monkeypatch.delenv("MULTI30K_DIR")
-        place = tmp_path / "cache" / "transformer-line-by-line" / "multi30k"
-    with serving(published, monkeypatch) as asked:
-        assert download() == place
-        assert sorted(asked) == sorted(published)
-        assert "100%" in capsys.readouterr().err
-        assert download() == place
-        assert len(asked) == len(published)
-    found = {path.name: path.read_bytes() for path in place.iterdir()}
-    assert found == published
-    assert len(multi30k("mscoco")) == 5
-
-
-def test_a_file_that_lies_there_damaged_is_fetched_anew(folder, published, monkeypatch):
-    (folder / "val.de.gz").write_bytes(published["val.de.gz"][:9])
-    with serving(published, monkeypatch) as asked:
-        download()
-    assert asked == ["val.de.gz"]
-    assert len(multi30k("validation")) == 5
+    assert download() == place
+    assert sorted(asked) == sorted(published)
+    assert "100%" in capsys.readouterr().err
+    assert download() == place
+    assert len(asked) == len(published)
+    assert contents(place) == published
 
 
 @pytest.mark.parametrize(
     ("content", "error"),
-    [
-        (b"cut off", requests.RequestException),
-        (b"<html>Not what you asked for</html>" * 9, ValueError),
-        (None, requests.HTTPError),
-    ],
+    [(b"<html>Not what you asked for</html>", ValueError), (b"", requests.HTTPError)],
 )
 def test_what_is_not_published_is_refused_and_only_the_rest_fetched_again(
-    published, monkeypatch, place, content, error
+    published, asked, place, content, error
 ):
-    names = list(published)
-    served = published | {names[3]: content}
-    if content is None:
-        del served[names[3]]
-    with serving(served, monkeypatch, published), pytest.raises(error):
+    names, right = list(published), dict(published)
+    published[names[3]] = content
+    with pytest.raises(error):
         download()
-    assert {path.name for path in place.iterdir()} == set(names[:3])
-    with serving(published, monkeypatch) as asked:
-        download()
+    assert set(contents(place)) == set(names[:3])
+    asked.clear()
+    published |= right
+    download()
     assert asked == names[3:]
-    assert {path.name: path.read_bytes() for path in place.iterdir()} == published
+    assert contents(place) == right
 
 
 # -- The real files --------------------------------------------------------------------

@@ -4,12 +4,12 @@ import json
 import re
 from itertools import pairwise
 
-import lxml.html
 import pytest
 from book_files import (
     BOOK,
     CHAPTERS,
     HTML,
+    NOTEBOOKS,
     headings_over,
     is_fold,
     is_hidden,
@@ -17,15 +17,16 @@ from book_files import (
     read_notebook,
     source,
 )
+from test_pages import built, soup
 
 from website.links import notebook_links as plain
 
 RAW = {
-    "role": re.compile(r"\{[a-z][a-z:]*\}`"),
-    "directive": re.compile(r"^\s*(?::::+|```+|~~~+)\s*\{", re.MULTILINE),
-    "label": re.compile(r"^\([\w-]+\)=\s*$", re.MULTILINE),
-    "substitution": re.compile(r"\{\{"),
-    "comment": re.compile(r"^(?:%|\+\+\+)", re.MULTILINE),
+    "role": r"\{[a-z][a-z:]*\}`",
+    "directive": r"^\s*(?::::+|```+|~~~+)\s*\{",
+    "label": r"^\([\w-]+\)=\s*$",
+    "substitution": r"\{\{",
+    "comment": r"^(?:%|\+\+\+)",
 }
 
 
@@ -37,7 +38,7 @@ def test_a_notebook_has_no_markup_that_only_the_pages_understand():
     def raw_markup(notebook):
         for cell in markdown(notebook):
             for name, pattern in RAW.items():
-                if pattern.search(source(cell)):
+                if re.search(pattern, source(cell), re.MULTILINE):
                     yield cell["id"], name
 
     assert notebook_faults(raw_markup) == {}
@@ -98,8 +99,9 @@ def folder(tmp_path_factory):
     glossary = "(page-glossary)=\n# Glossary\n\n```{glossary}\nkey\n  A word.\n\n"
     glossary += "weights (attention)\n  Numbers.\n```\n"
     (folder / "glossary.md").write_text(glossary)
-    cell = {"metadata": {"label": "ch-masks"}}
-    (folder / "05_masks.ipynb").write_text(json.dumps({"cells": [cell]}))
+    (folder / "05_masks.ipynb").write_text(
+        '{"cells": [{"metadata": {"label": "ch-masks"}}]}'
+    )
     return folder
 
 
@@ -135,8 +137,7 @@ def test_labels_and_captions_go_where_the_pages_look_for_them(folder):
         ("markdown", {}, ["**Fig. 1.2.** Two"]),
         ("markdown", {"label": "control-x"}, ["**Control 1.1.** [A](05_masks.ipynb)"]),
     ]
-    names = "cell_type", "metadata", "source"
-    cells = [dict(zip(names, cell, strict=True)) for cell in cells]
+    cells = [{"cell_type": t, "metadata": m, "source": s} for t, m, s in cells]
     found = json.loads(plain.upgrade(json.dumps({"cells": cells}), folder))["cells"]
     assert found[0]["source"] == "(ch-a)=\n# A"
     assert found[1]["metadata"]["mystnb"]["figure"]["caption"] == "One\nx"
@@ -147,16 +148,18 @@ def test_labels_and_captions_go_where_the_pages_look_for_them(folder):
 # -- Numbers that a notebook writes out ------------------------------------------------
 
 
+def page_of(path):
+    return soup(built(HTML / "book" / f"{path.stem}.html"))
+
+
 @pytest.fixture(scope="module")
 def numbers():
     """The numbers of all figures and controls, from the pages."""
-    found = {}
-    for page in (HTML / "book").glob("*.html"):
-        for figure in lxml.html.parse(str(page)).getroot().iter("figure"):
-            number = figure.xpath('.//span[@class="caption-number"]')
-            if number and figure.get("id"):
-                found[figure.get("id")] = number[0].text_content().strip()
-    return found
+    return {
+        figure["id"]: figure.select_one(".caption-number").text.strip()
+        for path in NOTEBOOKS
+        for figure in page_of(path).select("figure[id]:has(.caption-number)")
+    }
 
 
 @pytest.mark.book
@@ -179,17 +182,13 @@ def test_what_has_a_caption_has_the_number_that_the_notebook_says(numbers):
 @pytest.mark.book
 def test_every_control_of_a_chapter_has_a_caption_and_the_first_cell_names_one():
     for path in CHAPTERS:
-        page = lxml.html.parse(str(HTML / "book" / f"{path.stem}.html")).getroot()
-        # The panels of appendix B may show a control; they are not controls themselves.
-        controls = page.xpath(
-            '//section[@data-control and not(ancestor::*[@class="c-shown"])]'
-        )
         names = []
-        for control in controls:
-            (figure,) = control.iterancestors("figure")
-            assert len(figure.xpath(".//*[@data-control]")) == 1
-            assert figure.xpath("./figcaption")
-            names.append(figure.get("id"))
+        # The panels of appendix B may show a control; they are not controls themselves.
+        for control in page_of(path).select("[data-control]:not(.c-shown *)"):
+            (figure,) = control.find_parents("figure")
+            assert len(figure.select("[data-control]")) == 1
+            assert figure.find("figcaption", recursive=False)
+            names.append(figure["id"])
         first = source(read_notebook(path)["cells"][0])
         tried = re.findall(r"\n\n\*\*Try\*\* \[[^\]]+\]\(#([\w-]+)\): \S", first)
         assert len(tried) == bool(names), path.stem

@@ -10,7 +10,7 @@ from docutils import nodes
 from docutils.utils import new_document
 from playwright.sync_api import expect
 from sphinx import addnodes
-from test_pages import PAGES, built, kept_open, read, soup, turn
+from test_pages import NARROW, PAGES, built, kept_open, read, soup, turn
 
 from website.terms import terms
 
@@ -21,31 +21,19 @@ TERM = "article a[href$='#term-tensor']"  # explained in another chapter
 # -- What the build makes ------------------------------------------------------------
 
 
-def entry(word, *last):
-    """An entry of a glossary whose definition ends with these nodes."""
-    item = nodes.definition_list_item()
-    item += nodes.term("", word, ids=[f"term-{word}"])
+def glossary(word, *last):
+    """A glossary of one entry, whose definition ends with these nodes."""
     text = nodes.paragraph("", "", nodes.Text("What it is."))
-    item += nodes.definition("", text, nodes.paragraph("", "", *last))
-    return item
-
-
-def glossary(*entries):
+    definition = nodes.definition("", text, nodes.paragraph("", "", *last))
+    term = nodes.term("", word, ids=[f"term-{word}"])
+    item = nodes.definition_list_item("", term, definition)
     document = new_document("")
-    document += addnodes.glossary("", nodes.definition_list("", *entries))
+    document += addnodes.glossary("", nodes.definition_list("", item))
     return document
 
 
 def link(text, **to):
     return nodes.reference("", "", nodes.inline("", text), **to)
-
-
-@pytest.fixture
-def app():
-    """What the functions ask of Sphinx."""
-    env = SimpleNamespace(found_docs={"book/glossary", "book/03_x"})
-    builder = SimpleNamespace(get_relative_uri=lambda _, to: f"{to[5:]}.html")
-    return SimpleNamespace(env=env, builder=builder)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +44,14 @@ def app():
         [link("no page", refuri="04_gone.html")],
     ],
 )
-def test_a_definition_without_a_chapter_fails_the_build(app, monkeypatch, last):
+def test_a_definition_without_a_chapter_fails_the_build(monkeypatch, last):
     said = []
     warn = lambda text, word, location: said.append(text % word)  # noqa: E731
     monkeypatch.setattr(terms.logger, "warning", warn)
-    terms.name_homes(app, glossary(entry("key", *last)), terms.GLOSSARY)
+    env = SimpleNamespace(found_docs={"book/glossary", "book/03_x"})
+    builder = SimpleNamespace(get_relative_uri=lambda _, to: f"{to[5:]}.html")
+    app = SimpleNamespace(env=env, builder=builder)
+    terms.name_homes(app, glossary("key", *last), terms.GLOSSARY)
     assert said == [
         "the definition of 'key' does not end with a reference to its chapter"
     ]
@@ -91,7 +82,7 @@ def test_each_term_of_the_glossary_leads_to_a_chapter():
 
 @pytest.mark.book
 def test_a_page_loads_the_terms_if_it_uses_some():
-    known = (HTML / "_static" / "made" / "terms.js").read_text(encoding="utf-8")
+    known = (HTML / "_static/made/terms.js").read_text("utf-8")
     assert "\\" not in known  # no command of a formula is left
     assert '"book/03_attention":"Chapter 3: Attention"' in known
     for path in PAGES:
@@ -137,14 +128,23 @@ def test_a_card_opens_where_the_mouse_rests_and_stays_while_it_is_on_it(page, te
     assert chapter.evaluate("link => link.href").endswith("/01_text_to_tensors.html")
     page.mouse.move(5, 5)
     expect(shown(page)).to_have_count(0)
+    page.locator("article a[href$='#term-broadcasting']").first.hover()
+    expect(shown(page)).to_contain_text("Explained in this chapter")
+    expect(shown(page).get_by_role("link")).to_have_text(["Glossary"])
 
 
 @pytest.mark.book
-def test_the_keyboard_opens_a_card_goes_into_it_and_on_and_escape_closes_it(page, term):
+def test_the_keyboard_opens_a_card_that_all_can_read_goes_into_it_and_on(page, term):
     chapter = shown(page).get_by_role("link").first
     page.keyboard.press("Tab")  # otherwise the browser does not show the focus
     term.focus()
     expect(shown(page).locator("b")).to_have_text("tensor")
+    for theme in ("dark", "light"):
+        turn(page, theme)
+        assert findings(page, COLOURS if theme == "dark" else ()) == []
+    page.emulate_media(media="print")
+    expect(shown(page)).to_be_hidden()
+    page.emulate_media(media="null")
     page.keyboard.press("Tab")
     expect(chapter).to_be_focused()
     page.keyboard.press("Escape")
@@ -157,10 +157,7 @@ def test_the_keyboard_opens_a_card_goes_into_it_and_on_and_escape_closes_it(page
     page.keyboard.press("Tab")
     assert not page.evaluate("document.activeElement.closest('.term-card')")
     expect(shown(page).locator("b", has_text="tensor")).to_have_count(0)
-
-
-@pytest.mark.book
-def test_a_screen_reader_gets_the_definition_with_the_term(page):
+    # A screen reader gets the definition with the term.
     expect(page.locator(TERM).first).to_have_accessible_description(
         re.compile("^Numbers arranged along any number of axes: .* three\\.$")
     )
@@ -170,31 +167,9 @@ def test_a_screen_reader_gets_the_definition_with_the_term(page):
 
 
 @pytest.mark.book
-def test_in_the_chapter_that_explains_a_term_its_card_says_so(page, term):
-    page.locator("article a[href$='#term-broadcasting']").first.hover()
-    expect(shown(page)).to_contain_text("Explained in this chapter")
-    expect(shown(page).get_by_role("link")).to_have_text(["Glossary"])
-
-
-@pytest.mark.book
-def test_a_card_can_be_read_in_both_themes_and_is_not_printed(page, term):
-    page.keyboard.press("Tab")
-    term.focus()  # stays, wherever the mouse is
-    expect(shown(page)).to_be_visible()
-    for theme in ("dark", "light"):
-        turn(page, theme)
-        assert findings(page, COLOURS if theme == "dark" else ()) == []
-    page.emulate_media(media="print")
-    expect(shown(page)).to_have_count(1)
-    expect(shown(page)).to_be_hidden()
-    page.emulate_media(media="null")
-
-
-@pytest.mark.book
 def test_the_first_tap_opens_a_card_and_its_links_lead_on(browser):
-    context = browser.new_context(
-        viewport={"width": 400, "height": 800}, has_touch=True, is_mobile=True
-    )
+    size = {"width": NARROW, "height": 800}
+    context = browser.new_context(viewport=size, has_touch=True, is_mobile=True)
     tab = context.new_page()
     read(tab, built(HTML / "book" / "05_masks.html").as_uri())
     term = tab.locator(TERM).first
@@ -203,7 +178,7 @@ def test_the_first_tap_opens_a_card_and_its_links_lead_on(browser):
     assert "glossary" not in tab.url
     box = shown(tab).bounding_box()
     assert box["x"] >= 0
-    assert box["x"] + box["width"] <= 400
+    assert box["x"] + box["width"] <= NARROW
     tab.locator("article h1").first.tap(position={"x": 9, "y": 9})
     expect(shown(tab)).to_have_count(0)
     term.tap()
