@@ -34,7 +34,6 @@ from bookkit.exercises import (
     load,
     numbers,
     question,
-    testing,
 )
 from bookkit.exercises.testing import run_tests
 from grading.wrong_answers import parsed, wrong_answers
