@@ -274,6 +274,7 @@ def rows(x, weight, bias):
 @pytest.fixture
 def exercise(monkeypatch):
     """A small *Build*; its bias has a gradient of zero, as that of keys."""
+    case = {"x": numbers(1, 2), "weight": numbers(2, 3), "bias": numbers(3)}
     build = Build(
         name="rows-1",
         title="rows",
@@ -281,14 +282,7 @@ def exercise(monkeypatch):
         call="rows(x, weight, bias)",
         returns={"share": "T d_v"},
         example={"x": numbers(3, 2), "weight": numbers(2, 5), "bias": numbers(5)},
-        ideas=[
-            Idea(
-                "one",
-                "One row has it all.",
-                "Which axis?",
-                [{"x": numbers(1, 2), "weight": numbers(2, 3), "bias": numbers(3)}],
-            )
-        ],
+        ideas=[Idea("one", "One row has it all.", "Which axis?", [case])],
         hints=("Look.", "Think.", "See."),
         answer="So.",
         rights=[rows],
