@@ -69,30 +69,13 @@ def shown(controls):
     return [new_output("display_data", data=html) for html in htmls]
 
 
-# Say which cells of tables have no room for their words, and what leaves its section.
-MEASURE = """section => {
-  const found = [], edge = section.getBoundingClientRect();
-  const describe = (part, what) => {
-    const words = part.textContent.trim().replace(/\\s+/g, " ").slice(0, 30);
-    found.push(`${what}: ${part.localName}.${part.getAttribute("class")} ${words}`);
-  };
-  const cuts = (part) => getComputedStyle(part).overflowX !== "visible";
-  const cut = (part) => part !== section && (cuts(part) || cut(part.parentElement));
-  for (const part of section.querySelectorAll("*")) {
-    const style = getComputedStyle(part);
-    if (!part.checkVisibility() || part.closest(".c-unseen")) continue;
-    if (part.matches("th, td") && part.textContent.trim() && style.fontSize !== "0px") {
-      const sides = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
-      const room = part.clientWidth - sides;
-      if (room < 3) describe(part, "no room");
-      else if (part.scrollWidth > part.clientWidth + 1) describe(part, "too narrow");
-    }
-    const {left, right, width} = part.getBoundingClientRect();
-    const leaves = left < edge.left - 1 || right > edge.right + 1;
-    if (width && leaves && !cut(part.parentElement)) describe(part, "outside");
-  }
-  return found;
-}"""
+# List the cells of tables that are narrower than their words, and a section that is.
+MEASURE = """section => [section, ...section.querySelectorAll("th, td")]
+  .filter((part) => part.checkVisibility() && !part.closest(".c-unseen"))
+  .filter((part) => part.textContent.trim())
+  .filter((part) => getComputedStyle(part).fontSize !== "0px")
+  .filter((part) => part.scrollWidth > part.clientWidth + 1)
+  .map((part) => `${part.className}: ${part.textContent.trim().slice(0, 30)}`)"""
 
 
 @pytest.fixture(scope="module")
