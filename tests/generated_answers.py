@@ -3,6 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -39,33 +40,31 @@ def with_results(build: Build, change: Callable, only: Case | None = None) -> Ca
     return answer
 
 
-def with_input(build: Build, place: int, change: Callable) -> Callable:
-    """Return the solution with a change of one argument."""
-
-    def answer(*arguments):
-        arguments = list(arguments)
-        if place < len(arguments):
-            arguments[place] = change(arguments[place])
-        return build.rights[0](*arguments)
-
-    return answer
+def with_arguments(build: Build, change: Callable) -> Callable:
+    """Return the solution with a change of the list of its arguments."""
+    return lambda *arguments: build.rights[0](*change(list(arguments)))
 
 
-def exchanged(build: Build, one: int, other: int) -> Callable:
-    def answer(*arguments):
-        arguments = list(arguments)
+def at(place: int, change: Callable) -> Callable:
+    """Change one argument, where it is given."""
+
+    def changed(arguments):
+        arguments[place : place + 1] = map(change, arguments[place : place + 1])
+        return arguments
+
+    return changed
+
+
+def exchanged(one: int, other: int) -> Callable:
+    def changed(arguments):
         arguments[one], arguments[other] = arguments[other], arguments[one]
-        return build.rights[0](*arguments)
+        return arguments
 
-    return answer
+    return changed
 
 
 def inverted(value):
-    if isinstance(value, Tensor):
-        return ~value if value.dtype == torch.bool else -value
-    if isinstance(value, list | str):
-        return value[::-1]
-    return -value - 1
+    return ~value if value.dtype == torch.bool else -value
 
 
 def spoilt(value):
@@ -77,27 +76,11 @@ def spoilt(value):
     return value + 1 if isinstance(value, int) else 1.5 * value + 0.1
 
 
-def nothing(value):
-    return torch.zeros_like(value) if isinstance(value, Tensor) else type(value)()
-
-
 def first_of_the_weights(weights):
     """Ignore every weight but the first."""
-    first = next(iter(weights))
-    return {name: weights[name] if name == first else nothing(weights[name])
-            for name in weights}  # fmt: skip
-
-
-ALONG = {
-    "first of": lambda value, axis: value.narrow(axis, 0, 1).expand_as(value).clone(),
-    "turned": lambda value, axis: value.flip(axis),
-    "shifted": lambda value, axis: value.roll(1, axis),
-}
-
-
-def along(axis: int, kind: str) -> Callable:
-    change = ALONG[kind]
-    return lambda value: change(value, axis) if size_of(value, axis) > 1 else value
+    first, *others = weights
+    zeros = {name: torch.zeros_like(weights[name]) for name in others}
+    return {first: weights[first], **zeros}
 
 
 def size_of(value: object, axis: int) -> int:
@@ -105,47 +88,49 @@ def size_of(value: object, axis: int) -> int:
     return value.size(axis) if is_there else 0
 
 
-def axes_of(values: list) -> list[int]:
-    """List the axes, from the last, along which any of these has several places."""
+def along_axes(values: list) -> Iterator[tuple[str, Callable]]:
+    """Yield changes along each axis on which any of these has several places."""
     ranks = max((each.dim() for each in values if isinstance(each, Tensor)), default=0)
-    return [a for a in range(-ranks, 0) if any(size_of(each, a) > 1 for each in values)]
+    changes = {
+        "first of": lambda value, axis: value.narrow(axis, 0, 1).expand_as(value),
+        "turned": lambda value, axis: value.flip(axis),
+    }
+    for axis in range(-ranks, 0):
+        if any(size_of(each, axis) > 1 for each in values):
+            for kind, change in changes.items():
+                yield f"{kind} axis {axis}", partial(along, axis, change)
+
+
+def along(axis: int, change: Callable, value: object) -> object:
+    return change(value, axis).clone() if size_of(value, axis) > 1 else value
+
+
+def changes_of(values: list) -> Iterator[tuple[str, Callable]]:
+    """Yield changes of an argument that has these values, the example's at the end."""
+    yield from along_axes(values)
+    if any(isinstance(value, Tensor) for value in values):
+        for kind, change in (("inverted", inverted), ("zero", torch.zeros_like)):
+            yield kind, partial(on_tensors, change)
+    elif all(isinstance(value, int | float) for value in values):
+        yield "always the same", lambda _: values[-1]
+    elif all(isinstance(value, dict) for value in values):
+        yield "ignored", first_of_the_weights
+
+
+def on_tensors(change: Callable, value: object) -> object:
+    return change(value) if isinstance(value, Tensor) else value
 
 
 def generated(build: Build) -> Iterator[tuple[str, Callable]]:
     """Yield wrong answers, each with the name of its kind."""
     cases = [case for idea in build.ideas for case in idea.cases] + [build.example]
-    kinds = {"spoilt": spoilt, "inverted": inverted, "zero": nothing}
-    for kind, change in kinds.items():
-        yield f"result {kind}", with_results(build, change)
     solved = build.rights[0](*copy.deepcopy(build.example).values())
-    for axis in axes_of(list(solved) if isinstance(solved, tuple) else [solved]):
-        for kind in ALONG:
-            changed = with_results(build, along(axis, kind))
-            yield f"result {kind} axis {axis}", changed
-    names = list(build.example)
-    for place, name in enumerate(names):
-        given = build.example[name]
-        values = [case.get(name) for case in cases]
-        for axis in axes_of(values):
-            for kind in ("first of", "turned"):
-                changed = with_input(build, place, along(axis, kind))
-                yield f"{name} {kind} axis {axis}", changed
-        if any(isinstance(value, Tensor) for value in values):
-            for kind, change in (("inverted", inverted), ("zero", nothing)):
-                yield f"{name} {kind}", with_input(build, place, on_tensors(change))
-        elif all(isinstance(value, int | float) for value in values):
-            fixed = with_input(build, place, lambda _, given=given: given)
-            yield f"{name} always {given}", fixed
-        elif all(isinstance(value, dict) for value in values):
-            yield f"{name} ignored", with_input(build, place, first_of_the_weights)
-        for other in range(place):
-            beside = build.example[names[other]]
-            if all(isinstance(each, Tensor) for each in (given, beside)) and (
-                given.shape == beside.shape
-            ):
-                both = f"{names[other]} and {name} exchanged"
-                yield both, exchanged(build, other, place)
-
-
-def on_tensors(change: Callable) -> Callable:
-    return lambda value: change(value) if isinstance(value, Tensor) else value
+    for kind, change in along_axes(solved if isinstance(solved, tuple) else [solved]):
+        yield f"result {kind}", with_results(build, change)
+    for place, (name, given) in enumerate(build.example.items()):
+        for kind, change in changes_of([case.get(name) for case in cases]):
+            yield f"{name} {kind}", with_arguments(build, at(place, change))
+        for other, beside in enumerate([*build.example.values()][:place]):
+            if isinstance(given, Tensor) and given.shape == getattr(beside, "shape", 0):
+                changed = with_arguments(build, exchanged(other, place))
+                yield f"{name} exchanged with argument {other}", changed

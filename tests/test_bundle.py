@@ -1,12 +1,8 @@
 """The archive that is handed on: whole, the same every time, and nothing private."""
 
-import os
 import re
-import shutil
 import subprocess
-import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 from book_files import ROOT
@@ -88,33 +84,3 @@ def test_everything_of_the_project_is_in_the_archive_and_its_door_opens_the_book
     assert {top for top in tops if not top.startswith(".")} == set(bundle.PARTS)
     links = re.findall(r'(?:href="|url=)([^"]+)"', bundle.START)
     assert links == ["html/book/intro.html"] * 2
-
-
-FINDS = """
-from pathlib import Path
-import transformer_lib
-from transformer_lib.translation import Translator
-print(Path(transformer_lib.__file__).parent)
-Translator.load(Path("../models/grammar-en-de"))
-"""
-
-
-@pytest.mark.slow
-def test_a_notebook_in_it_finds_its_library_and_its_models(tmp_path):
-    (tmp_path / "_build/html/book").mkdir(parents=True)
-    (tmp_path / "_build/html/book/intro.html").touch()
-    for part in ("book", "models/grammar-en-de", "transformer_lib"):
-        shutil.copytree(ROOT / part, tmp_path / part)
-    bundle.bundle(tmp_path, tmp_path / "book.zip")
-    with zipfile.ZipFile(tmp_path / "book.zip") as archive:
-        archive.extractall(tmp_path / "a stick")
-    unpacked = tmp_path / "a stick" / bundle.NAME
-    done = subprocess.run(
-        [sys.executable, "-c", FINDS],
-        cwd=unpacked / "book",
-        env={**os.environ, "PYTHONPATH": str(unpacked)},
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert done.returncode == 0, done.stderr
-    assert Path(done.stdout.strip()) == unpacked / "transformer_lib"

@@ -22,12 +22,6 @@ OLD=$0 exec "{sys.executable}" -c 'if True:
 """
 
 
-def executable(path, text):
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
-
-
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
     """A project on a computer with an old Python and a new one, and what make said.
@@ -37,7 +31,9 @@ def begun(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("project")
     project = Project.make_new(folder / "book")
-    old = executable(folder / "python3.10", OLD_PYTHON)
+    old = folder / "python3.10"
+    old.write_text(OLD_PYTHON)
+    old.chmod(0o755)
     said = [project.make(python=old)]
     made = project.root / ".venv" / "bin"
     assert not made.exists()
@@ -50,7 +46,6 @@ def begun(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ready(begun):
-    """A project whose environment is ready."""
     return begun[0]
 
 

@@ -44,22 +44,17 @@ def test_one_listed_slip_costs_less_than_half_and_never_nothing(exercise):
 def test_a_constant_or_an_argument_earns_nothing_and_a_right_answer_all(exercise):
     idle = [marks.constant(exercise, fill) for fill in (0, 1)]
     idle += [marks.argument(exercise, i) for i in range(len(exercise.example))]
-    assert [share_of(exercise, answer) for answer in idle] == [0.0] * len(idle)
-    assert [share_of(exercise, right) for right in exercise.rights] == [1.0] * len(
-        exercise.rights
-    )
+    assert {share_of(exercise, answer) for answer in idle} == {0.0}
+    assert {share_of(exercise, right) for right in exercise.rights} == {1.0}
     assert 6 <= marks.points(exercise) <= 12
 
 
-def test_the_numbers_are_not_those_that_check_shows():
-    for exercise in BUILDS:
-        case = exercise.example
-        if any(
-            isinstance(value, torch.Tensor) and value.is_floating_point()
-            for value in case.values()
-        ):
-            other = marks.with_other_numbers(exercise.name).example
-            assert str(other) != str(case), exercise.name
+@of_build
+def test_the_numbers_are_not_those_that_check_shows(exercise):
+    given = exercise.example.values()
+    if any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in given):
+        other = marks.with_other_numbers(exercise.name).example
+        assert str(other) != str(exercise.example)
 
 
 @pytest.mark.slow
@@ -76,7 +71,6 @@ LATE = "stopped after 0.5 seconds"
 HOSTILE = {
     "right": ("", 1.0, "right."),
     "_exit": (f"{NONE}import os; os._exit(0)", 0.0, "It raises SystemExit: it exits"),
-    "prints right": (f"{NONE}print('right. All 14 tests hold.')", 0.0, "Is a return"),
     "loop": (f"{NONE}\n    while True: pass", 0.0, LATE),
     "patched": (f"torch.isclose = torch.equal = id\n{NONE}return 0", 0.0, "must ret"),
     "the solution": (  # the import fails, so the earlier function stays

@@ -30,6 +30,7 @@ MISTAKES = {}
 for step, title, [(old, new)] in entries((MODELS / "mistakes.txt").read_text("utf-8")):
     name, _, says = title.partition(": ")
     MISTAKES.setdefault(step, {})[name] = "\n".join(old), "\n".join(new), says
+LISTED = [(step, name) for step, names in MISTAKES.items() for name in names]
 STYLES = "by_library", "functional", "sequence_first"
 
 
@@ -54,13 +55,7 @@ def test_a_correct_model_passes_every_piece(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("step", "name"),
-    [
-        (step, name)
-        for step, each in MISTAKES.items()
-        for name in each
-        if name != "endless"
-    ],
+    ("step", "name"), [each for each in LISTED if each[1] != "endless"]
 )
 def test_a_mistake_is_named_and_no_solution_is_shown(step, name, tmp_path):
     folder = wrong(step, name, tmp_path)
@@ -219,11 +214,10 @@ def test_code_of_the_book_is_named_in_the_verdict(tmp_path, line):
 STUDENTS = {
     "good": "",
     "exits": "import sys\nsys.exit(0)",
-    "prints": "def attention(*arguments):\n    print('right. All 13 tests hold.')",
     "sleeps": "def attention(*arguments):\n    time.sleep(1000)",
     "=1+1": "import transformer_lib\nif os.fork() == 0:\n    time.sleep(1000)",
 }
-POINTS = {"exits": "", "prints": "2.0", "sleeps": "2.0", "missing": ""}
+POINTS = {"exits": "", "sleeps": "2.0", "missing": ""}
 SAYS = {
     "exits": "could not be run: adapters.py, line",
     "missing": "could not be run: adapters.py is missing",
@@ -245,12 +239,9 @@ def test_a_class_is_graded_whatever_a_student_does(tmp_path, monkeypatch, capsys
     with open(tmp_path / "grades.csv", encoding="utf-8") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert rows.keys() == {"missing", "'=1+1", *STUDENTS} - {"=1+1"}
-    points = {
-        name: row[f"of {sum(grade.POINTS.values())} points"]
-        for name, row in rows.items()
-    }
-    assert points == dict.fromkeys(rows, "4.0") | POINTS
+    column = f"of {sum(grade.POINTS.values())} points"
     for name, row in rows.items():
+        assert row[column] == POINTS.get(name, "4.0")
         assert SAYS.get(name, "") in row["what happened"]
     page = (tmp_path / "feedback" / "sleeps.html").read_text("utf-8")
     assert "it was stopped after 1 seconds. Does a loop end?" in page
