@@ -35,7 +35,8 @@ def add_outputs(source, executed):
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     for cell, done in zip(cells, executed, strict=True):
         alt = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")
-        cell["outputs"] = [still(output, alt) for output in done["outputs"]]
+        if "remove-output" not in cell["metadata"].get("tags", ()):
+            cell["outputs"] = [still(output, alt) for output in done["outputs"]]
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
