@@ -56,7 +56,6 @@ PROGRAMS = {
     "test_translation",
     "test_commands",
     "test_experiments",
-    "test_figures",
     "test_project",
 }
 
