@@ -72,7 +72,7 @@ class SmallBook:
         done = self.start(**environment)
         printed, _ = done.communicate()
         assert "Executing notebook" not in printed  # what Sphinx would say
-        lines = re.findall(r"^executing ([\w, ]+);", printed, re.MULTILINE)
+        lines = re.findall(r"^executing ([^;]+);", printed, re.MULTILINE)
         executed = {name for line in lines for name in line.split(", ")}
         return done.returncode, printed, sorted(executed)
 
