@@ -122,6 +122,7 @@ def test_the_core_translates_without_any_extra():
     assert (done.returncode, done.stdout) == (0, "die Katze schläft\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_the_examples_in_the_readme_print_what_it_says():
     text = (ROOT / "README.md").read_text("utf-8")
     code = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))

@@ -225,7 +225,7 @@ SAYS = {
 }
 
 
-@pytest.mark.program
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Linux and macOS")
 def test_a_class_is_graded_whatever_a_student_does(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(grade, "STEPS", ["attention", "causal_mask"])
