@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import nbformat
 import pytest
+import torch
 from axe import AXE
 from book_files import BOOK, ROOT, read_notebook, source
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -22,6 +23,7 @@ from test_widget_beam import STEPS, pieces
 
 from bookkit.controls.beam import beam_control
 from pages.attention.softmax import softmax_control
+from pages.heads.split import split_control
 from pages.masks.masks import mask_control
 from website.lab.downloads import still
 from website.lab.lab import QUIET
@@ -133,6 +135,7 @@ def test_all_controls_fit_and_get_their_keys_in_jupyterlab(lab, browser):
         softmax_control(["a", "b"], [1.0, 2.0], d_k=4),
         mask_control(["a b", "c"], ["d e", "f"]),
         beam_control(STEPS, pieces),
+        split_control(["a"], torch.ones(1, 4), *[torch.eye(4)] * 4, 2),
     ]
     names = [control.name for control in keyed]
     others = [control for control in all_controls() if control.name not in names]
