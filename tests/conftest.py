@@ -51,12 +51,15 @@ def pytest_runtest_setup():
         signal.signal(number, signal.default_int_handler)
 
 
-# These run the command, the experiments, a notebook or the examples of the README.
+# These run commands, experiments, answers or the examples of the README.
 PROGRAMS = {
     "test_translation",
     "test_commands",
+    "test_exercises",
     "test_experiments",
+    "test_marks",
     "test_project",
+    "test_your_transformer",
 }
 
 
