@@ -137,7 +137,7 @@ def test_it_works_twice_on_one_page_without_a_network(show, tab, made):
     tab.emulate_media(reduced_motion="reduce")
     for _ in range(3):
         parts = control.locator("input, select, button, summary, [tabindex]")
-        assert parts.count() > 0
+        assert parts.count() > 1
         assert parts.evaluate_all(LOSES_KEYS) == []
         assert "click" not in control.evaluate(STATE).lower()
         control.evaluate(MOVE)

@@ -123,12 +123,12 @@ def test_the_core_translates_without_any_extra():
 
 
 @pytest.mark.slow
-def test_the_examples_in_the_readme_print_what_it_says():
-    text = (ROOT / "README.md").read_text("utf-8")
-    code = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, encoding="utf-8"
-    )
+def test_the_examples_of_the_front_door_run_and_print_what_they_say():
+    texts = [
+        (ROOT / page).read_text("utf-8") for page in ("README.md", "CONTRIBUTING.md")
+    ]
+    code = "".join(re.findall(r"```python\n(.*?)```", "".join(texts), re.DOTALL))
+    done = run(sys.executable, "-c", code)
     reversed_, *printed = done.stdout.splitlines()
     assert int(reversed_.split()[0]) > 250, done.stderr
     assert printed == re.findall(r"^print\(.*\)  # (.+)$", code, re.MULTILINE)

@@ -43,7 +43,8 @@ CPU:
   torchrun --standalone --nproc_per_node=2 -m transformer_lib.translation train \\
       --output runs/grammar
 Do this only in a network that you trust: torchrun's port listens on all interfaces
-without authentication, and anyone who can reach it can run code. See CONTRIBUTING.md.
+without authentication, and anyone who can reach it can run code. The README of
+transformer_lib says how to protect it.
 
 A text file holds one sentence a line, in UTF-8. Make two of a download that has columns
 between tabs:

@@ -1,8 +1,8 @@
-"""The whole model on one page, cut from the modules of the library.
+"""The whole model on one page, extracted from the modules of the library.
 
-A first reading can do without some things, and they are left out: docstrings except for
-their first line, annotations, checks of arguments, and what depends on a choice that is
-``KNOWN``, such as the cache.
+What a first reading can do without is left out: argument checks, annotations, all but
+the first line of each docstring, and the branches that a ``KNOWN`` value never takes,
+such as those with a cache.
 """
 
 import ast
@@ -75,7 +75,7 @@ class Cut(ast.NodeTransformer):
         self.comments, self.known = comments, {}
 
     def body(self, statements):
-        """Cut statements, keep the comments beside them, and end with a return."""
+        """Cut statements, keep their comments, and stop after a return."""
         for old in statements:
             new = self.visit(old)
             found = new if isinstance(new, list) else [new] if new else []
@@ -90,13 +90,10 @@ class Cut(ast.NodeTransformer):
     def block(self, node):
         """Cut the body, and the docstring to its first line."""
         described = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-        if described and (text := ast.get_docstring(node)):
-            del node.body[0]
-            node.body = list(self.body(node.body))
-            if not isinstance(node, ast.Module):
-                node.body.insert(0, ast.Expr(ast.Constant(text.splitlines()[0])))
-        else:
-            node.body = list(self.body(node.body))
+        text = ast.get_docstring(node) if described else None
+        node.body = list(self.body(node.body[1:] if text else node.body))
+        if text and not isinstance(node, ast.Module):
+            node.body.insert(0, ast.Expr(ast.Constant(text.splitlines()[0])))
         return node
 
     visit_Module = visit_ClassDef = block

@@ -23,7 +23,7 @@ class Notebooks:
             path.name: f"{imported} {digest(ROOT, [f'book/{path.name}'])}"
             for path in sorted((ROOT / "book").glob("*.ipynb"))
         }
-        self.cells = Counter()  # that passed
+        self.cells = Counter()  # that passed, or are meant to be skipped
 
     def pytest_report_header(self):
         due = [name for name in self.digests if self.has_changed(name)]
@@ -35,7 +35,7 @@ class Notebooks:
 
     def pytest_runtest_logreport(self, report):
         name = Path(report.fspath).name
-        if name in self.digests and report.when == "call" and report.passed:
+        if name in self.digests and report.when == "call" and not report.failed:
             self.cells[name] += 1
 
     def pytest_sessionfinish(self):
@@ -45,7 +45,9 @@ class Notebooks:
             code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
             if count == len(code):
                 self.record[name] = self.digests[name]
-        RECORD.write_text(json.dumps(self.record, indent=1), "utf-8")
+        unfinished = RECORD.with_suffix(".part")
+        unfinished.write_text(json.dumps(self.record, indent=1), "utf-8")
+        unfinished.replace(RECORD)  # a run may be killed at any moment
 
     def has_changed(self, name):
         return self.record.get(name) != self.digests[name]
