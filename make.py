@@ -87,9 +87,9 @@ def slow(*options):
 
 
 def lab(*options):
-    """Open the notebooks in JupyterLab; as root: lab --allow-root."""
+    """Open your copy of the notebooks in JupyterLab; as root: lab --allow-root."""
     ready()
-    run("-m", "website.lab.lab", *options)
+    run("-m", "website.edition.lab", *options)
 
 
 def serve(port="8000"):

@@ -107,7 +107,7 @@ def test_the_environment_of_these_tests_holds_every_pin():
     )
     assert done.returncode == 0, done.stderr
     # Another checkout may lend it.
-    assert set(done.stdout.split("\n")) <= {"", "-e .", "-e ./bookkit"}
+    assert set(done.stdout.split("\n")) <= {"", "-e ."}
 
 
 def test_a_python_of_long_ago_can_read_what_tells_it_so():

@@ -1,6 +1,5 @@
 """`make lab`: what it says before JupyterLab starts, and what it asks of it."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,53 +8,57 @@ import pytest
 from book_files import ROOT
 from jupyterlab_server.config import get_federated_extensions, get_page_config
 
-from website.builder.build import MODEL
-from website.lab import lab
-
-SCRIPT = "book/_static/made/translator.js"
+from website.edition import lab
+from website.edition.write import FOLDER
 
 
 @pytest.fixture
-def started(monkeypatch):
+def started(monkeypatch, tmp_path):
     """The options of every JupyterLab that would have started."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     options = []
     monkeypatch.setattr(lab, "jupyterlab", options.append)
     return options
 
 
-def test_the_translator_is_packed_and_the_lab_asks_nobody_for_news(tmp_path, started):
-    shutil.copytree(ROOT / MODEL, tmp_path / MODEL)
+def build(root, pages="_build/html"):
+    """Write an edition of one page."""
+    edition = root / pages / FOLDER
+    edition.mkdir(parents=True)
+    for name in ("start.md", "glossary.md"):
+        (edition / name).write_text(f"# {name}\n")
+
+
+@pytest.mark.parametrize("pages", lab.PAGES)  # html: in an unpacked archive
+def test_the_lab_opens_the_start_page_of_a_copy_and_asks_nobody_for_news(
+    tmp_path, started, pages
+):
+    build(tmp_path, pages)
     lab.main(tmp_path, ["--no-browser"])
-    assert (tmp_path / SCRIPT).read_text("utf-8").startswith("document.currentScript")
+    assert (tmp_path / "notebooks/start.md").read_text() == "# start.md\n"
     (options,) = started
-    assert options[0] == f"--ServerApp.root_dir={tmp_path}/book"
+    assert options[0] == f"--ServerApp.root_dir={tmp_path}"
     assert options[-1] == "--no-browser"
-    assert {"--LabApp.news_url="} < set(options)
+    wanted = "--LabApp.news_url=", "--LabApp.default_url=/lab/tree/notebooks/start.md"
+    assert set(wanted) < set(options)
     assert "check_for_updates_class=jupyterlab.NeverCheck" in " ".join(options)
 
 
-def test_without_the_model_the_lab_says_what_is_missing_and_starts(
-    tmp_path, started, capsys
-):
+def test_the_start_page_names_what_somebody_changed(tmp_path, started):
+    build(tmp_path)
     (tmp_path / "book").mkdir()
-    for name, text in (("with", MODEL), ("without", "")):
-        (tmp_path / "book" / f"{name}.ipynb").write_text(text)
+    (tmp_path / "book/a.ipynb").write_text('{"execution_count": 1}')
     lab.main(tmp_path, [])
-    said = capsys.readouterr().err
-    assert f"{MODEL} is missing, and these chapters load it: with.\n" in said
-    assert len(started) == 1
-    assert not (tmp_path / SCRIPT).exists()
+    start = (tmp_path / "notebooks/start.md").read_text()
+    assert start.endswith(
+        "## Yours\n\n* [book/a.ipynb](../book/a.ipynb) was changed there.\n"
+    )
 
 
-@pytest.mark.parametrize("pages", ["_build/html", "html", ""])  # html: in an archive
-def test_chapters_get_the_outputs_of_the_built_pages(tmp_path, started, capsys, pages):
-    folder = tmp_path / pages / "_sources" / "book"
-    if pages:
-        folder.mkdir(parents=True)
-    lab.main(tmp_path, [])
-    assert f"--Chapters.executed={folder if pages else ''}" in started[0]
-    told = "make book adds figures and controls" in capsys.readouterr().err
-    assert told == (not pages)
+def test_without_a_build_the_lab_says_what_to_run(tmp_path, started):
+    with pytest.raises(SystemExit, match="run `make book` first"):
+        lab.main(tmp_path, [])
+    assert started == []
 
 
 def test_the_lab_disables_what_readers_do_not_need():
@@ -77,6 +80,7 @@ def test_the_lab_disables_what_readers_do_not_need():
 def test_root_is_told_how_to_go_on(
     tmp_path, started, capsys, monkeypatch, user, options, says
 ):
+    build(tmp_path)
     monkeypatch.setattr("os.geteuid", lambda: user)
     lab.main(tmp_path, options)
     assert ("make lab OPTIONS=--allow-root" in capsys.readouterr().err) == says

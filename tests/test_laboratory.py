@@ -9,6 +9,7 @@ import pytest
 import torch
 from book_files import ROOT
 
+from bookkit.shipped import read_table
 from pages.laboratory import training, what_if
 from pages.laboratory.attention import attend, attention_panel
 from pages.laboratory.decoding import decoding_panel
@@ -26,7 +27,6 @@ import laboratory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SENTENCE, GERMAN = "the cat reads a red book", "die Katze liest ein rotes Buch"
-RECORD = ROOT / "measurements" / "laboratory.csv"
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_the_rate_is_the_papers_after_a_long_warm_up_and_else_begins_earlier():
 
 
 def test_the_record_shows_what_warm_up_does():
-    curves = training.read_record(RECORD)
+    curves = training.curves_of(read_table("laboratory"))
     assert [curve.choices for curve in curves] == laboratory.RUNS
     without, with_it = curves
     assert without.steps == with_it.steps == list(range(20, 301, 20))

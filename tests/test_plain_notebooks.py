@@ -60,17 +60,6 @@ def test_what_a_page_hides_is_hidden_in_jupyterlab():
     assert notebook_faults(other) == {}
 
 
-def test_the_first_line_below_the_title_says_how_to_run_a_notebook():
-    says = "> **Run** Choose *Run > Run All Cells* first: "
-
-    def silent(notebook):
-        _, run, *_ = source(notebook["cells"][0]).split("\n\n")
-        if not run.startswith(says) or "the library and the models" not in run:
-            yield run
-
-    assert notebook_faults(silent) == {}
-
-
 def test_a_caption_stands_below_its_figure_or_control_and_has_its_name():
     def misplaced(notebook):
         cells = [*notebook["cells"], {"source": ""}]

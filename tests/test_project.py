@@ -3,6 +3,7 @@
 import ast
 import importlib
 import io
+import os
 import re
 import shutil
 import signal
@@ -26,8 +27,8 @@ MACHINE = r"(^|[^A-Za-z0-9_.:/])/(home|Users|root|tmp|work|mnt)/|(^|\W)[A-Z]:\\\
 def test_every_requirement_is_pinned_exactly():
     text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
-    *pins, library, pages = filter(None, lines)
-    assert (library, pages) == ("-e .", "-e ./bookkit")
+    *pins, project = filter(None, lines)
+    assert project == "-e ."
     assert [line for line in pins if not PIN.fullmatch(line)] == []
     names = [line.partition("==")[0].lower() for line in pins]
     assert len(names) == len(set(names))
@@ -39,7 +40,7 @@ def declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = {"": project["dependencies"], **project["optional-dependencies"]}
     return {
-        extra: {name.partition(";")[0].strip() for name in names}
+        extra: {name.partition(";")[0].strip() for name in names if "[" not in name}
         for extra, names in extras.items()
     }
 
@@ -60,7 +61,7 @@ def sources():
     found = {}
     for top, folder in FLOORS.items():
         for path in (ROOT / folder).rglob("*.py"):
-            if path.name != "setup.py" and "handed_out" not in path.parts:
+            if "handed_out" not in path.parts:
                 parts = path.relative_to(ROOT / folder).with_suffix("").parts
                 name = ".".join((top, *parts)).removesuffix(".__init__")
                 found[name] = path.read_text(encoding="utf-8")
@@ -72,9 +73,9 @@ MODULE_OF = {"markdown-it-py": "markdown_it", "pillow": "PIL"}
 EXTRA_OF = {
     "transformer_lib.data.corpora.multi30k": "train",
     "transformer_lib.translation": "train",
-    "transformer_lib.faster.triton_attention": "book",
-    "bookkit": "book",
-    "pages": "book",
+    "transformer_lib.faster.triton_attention": "chapters",
+    "bookkit": "chapters",
+    "pages": "chapters",
 }
 
 
@@ -251,20 +252,42 @@ def test_tests_that_are_told_to_end_end_what_they_started():
 
 
 @pytest.mark.slow
-def test_the_library_installs_alone_and_no_wrong_answer_ever(tmp_path):
-    for part in ("bookkit", "course", "pages", "transformer_lib"):
-        left_out = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=left_out)
-    for part in ("LICENSE", "README.md", "pyproject.toml"):
-        shutil.copy(ROOT / part, tmp_path)
+def test_an_installed_copy_has_what_chapters_read_and_no_wrong_answer(tmp_path):
+    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    for name in run(*git).stdout.splitlines():
+        copy = tmp_path / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy)
     options = ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", "made"]
-    command = [sys.executable, "-m", "pip", "wheel", *options, ".", "./bookkit"]
+    command = [sys.executable, "-m", "pip", "wheel", *options, "."]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    library, pages = (
-        {name for name in zipfile.ZipFile(path).namelist() if ".dist-info/" not in name}
-        for path in sorted((tmp_path / "made").glob("*.whl"))
+    (wheel,) = (tmp_path / "made").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        archive.extractall(tmp_path / "installed")
+    assert {
+        "bookkit/exercises/checking.py",
+        "measurements/multi30k/scores.csv",
+        "models/peeking/masked.safetensors",
+        "pages/masks/exercises.py",
+        "pages/masks/masks.js",
+    } <= names
+    private = ("wrong_answers.txt", "mistakes.txt", "exam_key.md", "multi30k-en-de")
+    assert not [name for name in names if any(each in name for each in private)]
+    program = (
+        "from bookkit.shipped import *; import bookkit; print(bookkit.__file__);"
+        "print((shipped('grammar-en-de') / 'run.json').is_file());"
+        "read_table('toys'); shipped('multi30k-en-de')"
     )
-    assert {name.partition("/")[0] for name in library} == {"transformer_lib"}
-    assert {"pages/masks/exercises.py", "bookkit/exercises/checking.py"} <= pages
-    private = ("wrong_answers.txt", "mistakes.txt", "exam_key.md", "models/")
-    assert not [name for name in pages if any(each in name for each in private)]
+    installed = tmp_path / "installed"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path / "installed",
+        env=os.environ | {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    where, found = done.stdout.splitlines()
+    assert where == str(installed / "bookkit/__init__.py")
+    assert found == "True"
+    assert "fetch it: python -m bookkit.shipped" in done.stderr

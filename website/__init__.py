@@ -8,7 +8,7 @@ scripts.
 FEATURES = (
     "links.notebook_links",
     "offline.offline",
-    "lab.downloads",
+    "edition.write",
     "controls.pack_translator",
     "figures.figures",
     "controls.controls",

@@ -149,7 +149,7 @@ const WEIGHTS = "_static/made/translator.js";
 function places() {
   const jupyter = document.getElementById("jupyter-config-data");
   const base = jupyter && JSON.parse(jupyter.textContent).baseUrl;
-  const folders = jupyter ? [`${base}files/`, `${base}files/book/`]
+  const folders = jupyter ? [`${base}files/_build/html/`, `${base}files/html/`]
     : [document.documentElement.dataset.content_root ?? "../"];
   return folders.map((folder) => new URL(folder + WEIGHTS, document.baseURI).href);
 }
@@ -169,8 +169,7 @@ async function loadWeights() {
     if (packed) return packed;
   }
   throw new Error(`The weights are not here: ${places().join(" and ")} cannot be read. `
-    + "The file is made with the book, by “make book”, or in its folder by “python -m "
-    + `transformer_lib.javascript models/multi30k-en-de book/${WEIGHTS}”.`);
+    + "“make book” makes the file, and “make lab” finds it.");
 }
 
 /* Which words of two texts belong to their longest common part, in order. */

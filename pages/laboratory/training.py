@@ -1,13 +1,11 @@
 """Training, with the reader at the controls: start, stop, continue, compare."""
 
-import csv
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
-from pathlib import Path
 
 import torch
 from matplotlib.figure import Figure
@@ -177,11 +175,12 @@ class TrainingLaboratory(Panel):
     It never starts by itself. Earlier runs stay in sight, the last four in all.
 
     Args:
-        record: A table of recorded runs to begin with, as ``write_record`` wrote it.
+        record: Recorded runs to begin with, as ``measurements/laboratory.py`` writes
+            them: a row for each measurement, the rows of a run together.
     """
 
-    def __init__(self, record: str | Path | None = None) -> None:
-        self.curves = [] if record is None else read_record(record)
+    def __init__(self, record: Sequence[dict[str, str]] = ()) -> None:
+        self.curves = curves_of(record)
         self.active: Run | None = None
         self._halt, self._thread = threading.Event(), None
         self._waiting: threading.Thread | None = None
@@ -333,10 +332,8 @@ def tabulate(curves: Sequence[Curve]) -> Table:
     return Table(columns, rows)
 
 
-def read_record(path: str | Path) -> list[Curve]:
-    """Read recorded runs: a row for each measurement, the rows of a run together."""
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+def curves_of(rows: Sequence[dict[str, str]]) -> list[Curve]:
+    """Turn the rows of recorded runs into curves."""
     curves: dict[Choices, Curve] = {}
     for row in rows:
         choices = Choices(

@@ -17,15 +17,8 @@ import sys
 PYTHON = os.path.join(".venv", "Scripts" if os.name == "nt" else "bin", "python")
 PIP = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
 SELF = os.path.join("website", "builder", "environment.py")
-# As requirements.txt names the project, and what each line installs.
-PROJECT = {
-    "-e .": ["transformer_lib"],
-    "-e ./bookkit": [
-        "bookkit",
-        os.path.join("course", "grading"),
-        os.path.join("course", "your_transformer"),
-    ],
-}
+PROJECT = "-e ."  # as requirements.txt names it, and some of what it installs
+INSTALLED = "transformer_lib", "bookkit", os.path.join("course", "grading")
 
 
 def main(torch_address=None):
@@ -42,12 +35,12 @@ def main(torch_address=None):
         print("Creating .venv with Python " + sys.version.split()[0], flush=True)
         run([sys.executable, "-m", "venv", "--clear", ".venv"])
         missing = requirements()
-    if missing and set(missing) <= set(PROJECT):
+    if missing == [PROJECT]:
         # The folder was moved or copied, and .venv still contains the old path.
         print("The folder was moved: updating its path in .venv", flush=True)
         run([PYTHON, "-m", "venv", "--without-pip", ".venv"])
         options = ["--no-index", "--no-build-isolation", "--no-deps"]
-        run(PIP + options + " ".join(missing).split())
+        run(PIP + options + PROJECT.split())
     elif missing:
         torch = [line for line in requirements() if line.startswith("torch==")]
         if torch_address and torch[0] in missing:
@@ -97,8 +90,8 @@ def print_missing():
         return package is not None and os.path.samefile(package.origin, here)
 
     def has(line):
-        if line in PROJECT:
-            return all(map(is_here, filter(os.path.isdir, PROJECT[line])))
+        if line == PROJECT:
+            return all(map(is_here, filter(os.path.isdir, INSTALLED)))
         pin, _, system = line.partition("; platform_system == ")
         if system and system != '"{}"'.format(platform.system()):
             return True  # for another system

@@ -1,0 +1,62 @@
+# Run this cell first. It finds the library of the book, or installs it.
+def find_library(address=""):
+    import json
+    import os
+    import site
+    import subprocess
+    import sys
+    import sysconfig
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    if find_spec("bookkit"):
+        return
+    here = Path.cwd()
+    project = [p for p in (here, *here.parents) if (p / "bookkit").is_dir()]
+    if project:
+        wanted = ["--editable", f"{project[0]}[chapters]"]
+    elif address:
+        wanted = [f"transformer-line-by-line[chapters] @ git+{address}"]
+    if project or address:
+        print("Installing the library. This may take some minutes.", flush=True)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", *wanted]
+        done = subprocess.run(pip, capture_output=True, text=True)
+        site.addsitedir(sysconfig.get_path("purelib"))  # as at the start of Python
+        if done.returncode == 0 and find_spec("bookkit"):
+            return
+    why = "could not be installed" if project or address else "is not here"
+
+    class Stop(Exception):
+        def _render_traceback_(self):  # for IPython: one sentence
+            return [f"The library {why}, so no cell runs, and nothing is lost."]
+
+    try:  # JupyterLab clears all outputs before the first cell runs: show them again
+        path = Path(os.environ["JPY_SESSION_NAME"])
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+    except (KeyError, OSError, ValueError):
+        raise Stop from None
+    stored = {}  # by the text of a cell, which several cells may have
+    for cell in cells:
+        text = "".join(cell["source"]).strip()
+        stored.setdefault(text, []).append(cell.get("outputs", []))
+
+    def keep(lines):
+        waiting = stored.get("".join(lines).strip(), [[]])
+        outputs = waiting.pop(0)
+        waiting.append(outputs)
+        return [f"__import__('IPython').get_ipython().show_again({outputs!r})\n"]
+
+    def show_again(outputs):
+        from IPython.display import display
+
+        for output in outputs:
+            data = output.get("data", {"text/plain": output.get("text")})
+            display({kind: "".join(lines) for kind, lines in data.items()}, raw=True)
+
+    shell = get_ipython()  # noqa: F821
+    shell.show_again = show_again
+    shell.input_transformers_cleanup.append(keep)
+    print(f"The library {why}, so each cell shows what it showed, and nothing is lost.")
+
+
+find_library()

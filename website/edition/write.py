@@ -1,0 +1,122 @@
+"""Write the reader's edition, with a page to start from, where downloads lie."""
+
+import json
+import re
+from pathlib import Path
+
+import nbformat
+from jupyter_cache import get_cache
+from pybtex.database import parse_file
+
+from website.edition.edition import edition
+from website.links.notebook_links import label_of, slug, upgrade
+
+FOLDER = "_sources/book"
+ROLE = re.compile(r"\{(\w+)\}`([^`<]+?)(?: <([^`]*)>)?`")
+TERM = re.compile(r"^(\S.*)\n((?:  .*\n|\n)+)", re.MULTILINE)
+ABOUT = re.compile(r"^\d+\. \{ref\}`([\w-]+)`: (.*)$", re.MULTILINE)
+NEEDS = re.compile(r"^\| \{ref\}`([\w-]+)` \| ([^|]+?) \|", re.MULTILINE)
+START = """# The Transformer, Line by Line
+
+**[Look inside the model](open_model.ipynb)** first: type a sentence, press a number,
+and see what it is made of and which line of code made it.
+
+Every notebook can be read as it is. Change a cell and run it with Shift+Enter; *Run >
+Run All Cells* runs a whole chapter. Hints, answers and the code of figures are folded;
+click to open them. The [glossary](glossary.md) explains the terms. What you change is
+yours: a new build never overwrites it.
+"""
+
+
+def write(app, exception):
+    """Replace the copies that Sphinx made of the notebooks and of the glossary."""
+    cache = Path(app.outdir).parent / ".jupyter_cache"
+    if exception or app.builder.name != "html" or not cache.is_dir():
+        return
+    book, folder = Path(app.srcdir, "book"), Path(app.outdir, FOLDER)
+    bibliography = parse_file(book / "references.bib").entries
+    papers = {key: entry.fields.get("url") for key, entry in bibliography.items()}
+    papers = {key: address for key, address in papers.items() if address}
+    address = app.config.html_theme_options.get("repository_url", "")
+    titles = {}
+    for path in sorted(book.glob("*.ipynb")):
+        number = number_of(path.name)
+        titles[label_of(path)] = path.name, number + title_of(path)
+        copy, source = folder / path.name, path.read_text("utf-8")
+        if copy.is_file() and copy.read_text("utf-8") == source:
+            notebook = with_outputs(source, path.parent, cache)
+            made = edition(notebook, number, address, papers)
+            copy.write_text(json.dumps(made, indent=1, ensure_ascii=False), "utf-8")
+    if folder.is_dir():
+        (folder / "glossary.md").write_text(plain_glossary(book, titles), "utf-8")
+        (folder / "start.md").write_text(start_page(app, book, titles), "utf-8")
+
+
+def with_outputs(source, folder, cache):
+    """Add the outputs of the build to a notebook, which is JSON."""
+    notebook = json.loads(source)
+    upgraded = nbformat.reads(upgrade(source, folder), as_version=4)
+    _, executed = get_cache(str(cache)).merge_match_into_notebook(upgraded)
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    done = [cell for cell in executed.cells if cell.cell_type == "code"]
+    for cell, after in zip(cells, done, strict=True):
+        cell["outputs"] = after["outputs"]
+    return notebook
+
+
+def number_of(name):
+    """Return the number of a chapter, as its title begins in a notebook."""
+    number = re.match(r"0?(\d+|[a-z])_", name)
+    return f"{number[1].upper()}. " if number else ""
+
+
+def title_of(path):
+    """Return the title of a notebook."""
+    first = json.loads(path.read_text("utf-8"))["cells"][0]["source"]
+    return "".join(first).partition("\n")[0].removeprefix("# ")
+
+
+def plain_glossary(book, titles):
+    """Write the glossary without the markup of the pages."""
+
+    def lead(role):
+        kind, text, name = role.groups()
+        if kind == "term":
+            return f"[{text}](#{slug(name or text)})"
+        file, title = titles.get(text, ("", text))
+        return f"[{title}]({file})" if file else title
+
+    text = (book / "glossary.md").read_text("utf-8").partition("```{glossary}\n")[2]
+    entries = [
+        f'<a id="{slug(term)}"></a>\n\n**{term}** {" ".join(meaning.split())}'
+        for term, meaning in TERM.findall(text.rpartition("```")[0])
+    ]
+    return ROLE.sub(lead, "\n\n".join(["# Glossary", *entries])) + "\n"
+
+
+def start_page(app, book, titles):
+    """List the chapters, what they are about, how long they take and what they need."""
+    about = dict(ABOUT.findall((book / "intro.md").read_text("utf-8")))
+    needs = dict(NEEDS.findall((book / "teaching.md").read_text("utf-8")))
+    lines = [START]
+    for part in app.config.external_site_map.root.subtrees:
+        rows = []
+        for page in part.items:
+            path = book / f"{Path(page).name}.ipynb"
+            label = label_of(path) if path.is_file() else None
+            if label in about:
+                file, title = titles[label]
+                minutes = app.env.metadata[page]["minutes"]
+                words = (
+                    f"[{title}]({file}) | {about[label]} | {minutes} | {needs[label]}"
+                )
+                rows.append(f"| {words} |\n")
+        if rows:
+            lines += [f"\n## {part.caption}\n\n| chapter | | minutes | needs |\n"]
+            lines += ["|---|---|---|---|\n", *rows]
+    return "".join(lines)
+
+
+def setup(app):
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
