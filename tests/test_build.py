@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,6 +33,8 @@ class SmallBook:
         self.write("requirements.txt", "")
         self.write("transformer_lib/pieces.py", "answer = 42\n")
         self.write("book/intro.md", "# A small book\n")
+        self.write("book/teaching.md", "# Teach with it\n")
+        self.write("book/glossary.md", "(page-glossary)=\n# Glossary\n")
         self.write("book/references.bib", "")
         own = shutil.ignore_patterns("vendor", "*.png")
         shutil.copytree(ROOT / "website", root / "website", ignore=own)
@@ -54,6 +57,7 @@ class SmallBook:
         ]
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        notebook.cells[0].metadata.label = f"ch-{name}"
         notebook.cells[-1].id = f"sum-of-{name}"  # which may be no legal one
         self.write(f"book/{name}.ipynb", json.dumps(notebook))
 
@@ -102,8 +106,16 @@ def test_only_what_changed_is_executed_and_buttons_come_with_the_address(book):
     assert (status, executed) == (0, []), printed
     text = first.read_text("utf-8")
     colab, binder = (f'href="https://{name}/' for name in services)
-    assert f"{colab}github/someone/the-book/blob/main/book/first.ipynb" in text
-    assert f"{binder}v2/gh/someone/the-book/main?urlpath=lab/tree/book/first" in text
+    assert (
+        f"{colab}github/someone/the-book/blob/gh-pages/_sources/book/first.ipynb"
+        in text
+    )
+    edition = "gh-pages?urlpath=lab/tree/_sources/book/first"
+    assert f"{binder}v2/gh/someone/the-book/{edition}" in text
+    library = (book.root / "_build/html/requirements.txt").read_text("utf-8")
+    assert library == f"transformer-line-by-line[chapters] @ git+{address}\n"
+    with zipfile.ZipFile(book.root / "_build/html/_sources/notebooks.zip") as archive:
+        assert len(archive.namelist()) == 4
 
     book.chapter("second", "3 + 4")
     status, printed, executed = book.build()

@@ -15,7 +15,8 @@ import nbformat
 import pytest
 import torch
 from axe import AXE
-from book_files import BOOK, ROOT, read_notebook, source
+from book_files import BOOK, read_notebook, source
+from nbformat.sign import NotebookNotary
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import expect
 from test_control_contract import all_controls
@@ -25,8 +26,8 @@ from bookkit.controls.beam import beam_control
 from pages.attention.softmax import softmax_control
 from pages.heads.split import split_control
 from pages.masks.masks import mask_control
-from website.lab.downloads import still
-from website.lab.lab import QUIET
+from website.edition.edition import KERNEL, edition
+from website.edition.lab import QUIET
 
 SECONDS = 300  # to wait at most, on however slow a computer
 OPTIONS = [
@@ -41,19 +42,18 @@ OPTIONS = [
 
 
 class Lab(NamedTuple):
-    """A JupyterLab that runs: its address, its notebooks, and those of the build."""
+    """A JupyterLab that runs: its address, its notebooks, and what it trusts."""
 
     address: str
     books: Path
-    executed: Path
+    notary: NotebookNotary
 
-    def save(self, name, cells, folder=None):
+    def save(self, name, cells, trusted=True):
         """Save a notebook."""
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
-        path = (folder or self.books) / name
-        path.parent.mkdir(exist_ok=True)
-        nbformat.write(notebook, path)
+        notebook = new_notebook(cells=cells, metadata=KERNEL)
+        nbformat.write(notebook, self.books / name)
+        if trusted:
+            self.notary.sign(notebook)
 
     def open(self, browser, name):
         """Open a notebook in a new tab, and wait until it has a kernel."""
@@ -87,16 +87,13 @@ def lab(tmp_path_factory):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    names = "config", "data", "runtime", "books", "executed"
+    names = "config", "data", "runtime", "books"
     folders = {name: top / name for name in names}
     for folder in folders.values():
         folder.mkdir(mode=0o700)
     own = {f"JUPYTER_{name.upper()}_DIR": str(path) for name, path in folders.items()}
-    paths = [str(ROOT), os.environ.get("PYTHONPATH")]  # of website.lab
-    own["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     books = f"--ServerApp.root_dir={folders['books']}"
-    executed = f"--Chapters.executed={folders['executed']}"
-    options = [*OPTIONS, f"--port={port}", books, executed]
+    options = [*OPTIONS, f"--port={port}", books]
     log = (top / "log").open("w")
     server = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
@@ -107,7 +104,8 @@ def lab(tmp_path_factory):
     address = f"http://127.0.0.1:{port}"
     try:
         wait_for(f"{address}/api", server)
-        yield Lab(address, folders["books"], folders["executed"])
+        notary = NotebookNotary(data_dir=str(folders["data"]))
+        yield Lab(address, folders["books"], notary)
     finally:
         server.terminate()
         try:  # even where it waits for a kernel that has hardly begun
@@ -139,10 +137,8 @@ def test_all_controls_fit_and_get_their_keys_in_jupyterlab(lab, browser):
     ]
     names = [control.name for control in keyed]
     others = [control for control in all_controls() if control.name not in names]
-    cell = new_code_cell("...")
-    lab.save("controls.ipynb", [cell])
-    cell.outputs = shown([*keyed, *others])
-    lab.save("controls.ipynb", [cell], lab.executed)
+    outputs = shown([*keyed, *others])
+    lab.save("controls.ipynb", [new_code_cell("...", outputs=outputs)])
     tab = lab.open(browser, "controls.ipynb")
     softmax, masks, beam = (
         tab.locator(f".control[data-control={name}].c-live")
@@ -182,74 +178,70 @@ def test_all_controls_fit_and_get_their_keys_in_jupyterlab(lab, browser):
 # -- A chapter as it opens -------------------------------------------------------------
 
 TEXT = "A sentence that is long enough to fill several lines of a wide window. " * 5
+HINT = "#### Hint\n\nLook at $x$.\n\n#### Answer\n\nIt is 2."
 
 
-def is_save(answer):
-    return answer.request.method == "PUT" and "/contents/chapter" in answer.url
+def chapter():
+    """The cells of an edition: text, set-up, a control, a figure, and an exercise."""
+    control = softmax_control(["a", "b"], [1.0, 2.0], d_k=4)
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="90"/>'
+    figure = new_output("display_data", data={"image/svg+xml": svg})
+    look = {"mystnb": {"image": {"alt": "a figure"}}}
+    caption = {"label": "control-softmax"}
+    cells = [
+        new_markdown_cell("# A chapter\n\n**Try** [pull](#control-softmax)"),
+        new_markdown_cell("## Set-up\n\nImports."),
+        new_code_cell("import os", metadata={"jupyter": {"source_hidden": True}}),
+        *(new_markdown_cell(f"## Part {i}\n\n{TEXT}") for i in range(20)),
+        new_code_cell("control", outputs=shown([control])),
+        new_markdown_cell("**Control 1.1.** It moves.", metadata=caption),
+        new_code_cell("1 + 1", outputs=[figure], metadata=look),
+        new_markdown_cell(HINT),
+    ]
+    return nbformat.from_dict(edition({"cells": cells})).cells
 
 
 @pytest.mark.slow
-def test_a_download_shows_figures_and_a_chapter_live_controls_and_is_saved_without(
-    lab, browser
-):
-    control = softmax_control(["a", "b"], [1.0, 2.0], d_k=4)
-    drawn = {"image/svg+xml": '<svg xmlns="http://www.w3.org/2000/svg" width="90"/>'}
-    hidden = {"jupyter": {"source_hidden": True}}
-    cells = [
-        new_markdown_cell(f"# A chapter\n\n{TEXT}"),
-        new_code_cell("@hidden\ndef draw(): ...", metadata=hidden),
-        new_code_cell("control"),
-        new_code_cell("1 + 1"),
-    ]
-    lab.save("chapter.ipynb", cells)
-    figure = still(new_output("display_data", data=drawn), "a figure")
-    cells[1].outputs = [nbformat.from_dict(figure)]
-    cells[2].outputs = shown([control])
-    cells[3].outputs = [new_output("execute_result", data={"text/plain": "2"})]
-    lab.save("chapter.ipynb", cells, lab.executed)
-    lab.save("download.ipynb", cells)
-    for name in ("api_data.md", "notation.md"):
-        (lab.books / name).write_text("# Words\n")
+def test_a_notebook_of_the_edition_opens_folded_live_and_unchanged(lab, browser):
+    lab.save("chapter.ipynb", chapter())
+    (lab.books / "start.md").write_text("# Words\n\n[a chapter](chapter.ipynb)\n")
+    tab = browser.new_page(viewport={"width": 1800, "height": 900})
+    tab.set_default_timeout(1000 * SECONDS)
+    tab.goto(f"{lab.address}/lab/tree/start.md?reset")
+    expect(tab.locator(".jp-MarkdownViewer h1")).to_contain_text("Words")
+    with tab.expect_websocket(lambda socket: "/channels" in socket.url):
+        tab.get_by_role("link", name="a chapter").click()
+    folded = tab.locator(".jp-NotebookPanel .jp-InputPlaceholder")
+    expect(folded).to_contain_text(["# Run this cell first.", "# Set-up"])
+    tab.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
+    text = tab.locator(".jp-MarkdownOutput > p").first
+    expect(text).to_have_css("max-width", re.compile(r"\d+px"))
+    assert text.bounding_box()["width"] < 700
 
-    tab = lab.open(browser, "download.ipynb")  # which nobody has trusted yet
+    control = tab.locator(".control.c-live")
+    tab.get_by_role("link", name="pull").click()
+    expect(control).to_be_in_viewport()
+    answer = tab.get_by_text("It is 2.")
+    answer.wait_for(state="attached")
+    expect(answer).to_be_hidden()
+    tab.get_by_text("Answer", exact=True).click()
+    expect(answer).to_be_visible()
+    assert tab.get_by_alt_text("a figure").evaluate("i => i.naturalWidth") == 90
+    # Closing it would ask nothing, and nothing that only authors need is shown.
+    assert tab.locator(".jp-mod-dirty").count() == 0
+    expect(tab.get_by_role("menuitem", name="Nbgrader")).to_have_count(0)
+    tab.close()
+
+
+@pytest.mark.slow
+def test_without_trust_it_shows_figures_and_the_words_of_controls(lab, browser):
+    lab.save("download.ipynb", chapter()[-4:], trusted=False)
+    tab = lab.open(browser, "download.ipynb")
     figure = tab.get_by_alt_text("a figure")
     figure.wait_for()
     assert figure.evaluate("image => image.naturalWidth") == 90
     expect(tab.get_by_text("Shown as it starts.")).to_be_visible()
     assert tab.locator(".control.c-live").count() == 0
-    tab.close()
-
-    # The chapter lies without outputs in the book; the build's has some.
-    tab = lab.open(browser, "chapter.ipynb")
-    tab.locator(".control.c-live").wait_for()
-    assert tab.get_by_alt_text("a figure").evaluate("i => i.naturalWidth") == 90
-    tab.set_viewport_size({"width": 1800, "height": 900})
-    text = tab.locator(".jp-MarkdownOutput p").first
-    expect(text).to_have_css("max-width", re.compile(r"\d+px"))
-    assert text.bounding_box()["width"] < 700
-    folded = tab.locator(".jp-InputPlaceholder").first
-    expect(folded.locator(".jp-PlaceholderText")).to_be_hidden()
-    content = folded.locator(".jp-Placeholder-contentContainer")
-    told = content.evaluate("part => getComputedStyle(part, '::before').content")
-    assert told == '"Show the code"'
-    # Nothing is shown that is only for authors.
-    files = tab.locator(".jp-DirListing-itemText")
-    expect(files).to_contain_text(["chapter.ipynb", "download.ipynb", "notation.md"])
-    expect(files.filter(has_text="api_data")).to_have_count(0)
-    expect(tab.get_by_role("menuitem", name="Nbgrader")).to_have_count(0)
-
-    tab.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
-    tab.locator(".jp-CodeCell").nth(2).locator(".cm-content").click()
-    tab.keyboard.press("Control+Enter")
-    tab.locator('.jp-OutputPrompt:text("[1]:")').wait_for()
-    with tab.expect_response(is_save):
-        tab.keyboard.press("Control+s")
-    saved = nbformat.read(lab.books / "chapter.ipynb", 4).cells
-    _, figure, control, ran = (cell.get("outputs", []) for cell in saved)
-    assert (figure, control) == ([], [])
-    assert ran[0]["data"] == {"text/plain": "2"}
-    files.filter(has_text="notation").dblclick()
-    expect(tab.locator(".jp-MarkdownViewer h1")).to_contain_text("Words")
     tab.close()
 
 
@@ -290,10 +282,8 @@ def test_every_panel_fits_and_runs_the_real_code_in_jupyterlab(lab, browser):
     cells = read_notebook(BOOK / "b_laboratory.ipynb")["cells"]
     code = [source(cell) for cell in cells if cell["cell_type"] == "code"]
     plain = [text for text in code if "interactive_output" not in text]
-    lab.save("book/laboratory.ipynb", list(map(new_code_cell, plain)))
-    for folder in ("models", "measurements"):
-        (lab.books / folder).symlink_to(ROOT / folder)
-    tab = lab.open(browser, "book/laboratory.ipynb")
+    lab.save("laboratory.ipynb", list(map(new_code_cell, plain)))
+    tab = lab.open(browser, "laboratory.ipynb")
     tab.get_by_role("menuitem", name="Run", exact=True).click()
     tab.get_by_role("menuitem", name="Run All Cells", exact=True).click()
 

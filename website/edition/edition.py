@@ -31,8 +31,12 @@ FIGURE = "image/svg+xml"
 FIRST_CELL = Path(__file__).with_name("first_cell.py")
 FIRST_WORDS = """{title}
 
-> You can read this notebook as it is: it shows what every cell produced. To change
-> and run cells, run the next one first: it finds the library or installs it."""
+> You can read this notebook as it is: it shows what every cell produced. To change and
+> run cells, {open}run the next one first: it finds the library or installs it."""
+HERE = "open it in a checkout or an unpacked archive of the project, and "
+CAPTIONS = "multi30k-en-de"  # a model with its own terms
+TOLD = " The model of captions comes only with a checkout or an archive of the project"
+FETCH = ", or with `!python -m bookkit.shipped`"
 FOLDED = {
     "jupyter": {"source_hidden": True},
     "cellView": "form",
@@ -82,9 +86,11 @@ def edition(notebook, number="", address="", papers=()):
     """
     first, *rest = notebook["cells"]
     title, _, text = source(first).partition("\n")
-    opening = markdown(
-        "edition-title", FIRST_WORDS.format(title=f"# {number}{title[2:]}")
-    )
+    title = f"# {number}{title.removeprefix('# ')}"
+    words = FIRST_WORDS.format(title=title, open="" if address else HERE)
+    if any(f'shipped("{CAPTIONS}")' in source(cell) for cell in rest):
+        words += TOLD + FETCH * bool(address) + "."
+    opening = markdown("edition-title", words)
     library = FIRST_CELL.read_text("utf-8")
     library = library.replace('address=""', f'address="{address}"').strip()
     cells = [markdown(first["id"], text.strip()), *map(with_outputs, rest)]

@@ -40,18 +40,18 @@ def find_library(address=""):
         text = "".join(cell["source"]).strip()
         stored.setdefault(text, []).append(cell.get("outputs", []))
 
-    def keep(lines):
-        waiting = stored.get("".join(lines).strip(), [[]])
-        outputs = waiting.pop(0)
-        waiting.append(outputs)
-        return [f"__import__('IPython').get_ipython().show_again({outputs!r})\n"]
-
-    def show_again(outputs):
+    def show_again(text):
         from IPython.display import display
 
+        waiting = stored.get(text, [[]])
+        outputs = waiting.pop(0)
+        waiting.append(outputs)
         for output in outputs:
             data = output.get("data", {"text/plain": output.get("text")})
             display({kind: "".join(lines) for kind, lines in data.items()}, raw=True)
+
+    def keep(lines):
+        return [f"get_ipython().show_again({''.join(lines).strip()!r})\n"]
 
     shell = get_ipython()  # noqa: F821
     shell.show_again = show_again

@@ -20,7 +20,7 @@ from jupyterlab.labapp import main as jupyterlab
 from nbformat.sign import NotebookNotary
 
 from transformer_lib.files import atomic_write
-from website.edition.write import FOLDER
+from website.edition.write import FOLDER, files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,7 +62,7 @@ def update(notebooks: Path, edition: Path) -> list[str]:
     record = notebooks / RECORD
     copied = json.loads(record.read_text("utf-8")) if record.is_file() else {}
     notary = NotebookNotary()
-    for path in [*sorted(edition.glob("*.ipynb")), edition / "glossary.md"]:
+    for path in files(edition)[:-1]:  # the start page is always the newest
         content = path.read_bytes()
         if target := place(notebooks / path.name, digest(content), copied):
             write(target, content)

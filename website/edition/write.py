@@ -3,19 +3,24 @@
 import json
 import re
 from pathlib import Path
+from zipfile import ZipFile
 
 import nbformat
 from jupyter_cache import get_cache
 from pybtex.database import parse_file
 
+from transformer_lib.files import atomic_write
+from website.bundle.bundle import add
 from website.edition.edition import edition
 from website.links.notebook_links import label_of, slug, upgrade
 
 FOLDER = "_sources/book"
+ARCHIVE = "_sources/notebooks.zip"
 ROLE = re.compile(r"\{(\w+)\}`([^`<]+?)(?: <([^`]*)>)?`")
 TERM = re.compile(r"^(\S.*)\n((?:  .*\n|\n)+)", re.MULTILINE)
 ABOUT = re.compile(r"^\d+\. \{ref\}`([\w-]+)`: (.*)$", re.MULTILINE)
 NEEDS = re.compile(r"^\| \{ref\}`([\w-]+)` \| ([^|]+?) \|", re.MULTILINE)
+HEAD = "| chapter | about | minutes | needs |\n|---|---|---|---|\n"
 START = """# The Transformer, Line by Line
 
 **[Look inside the model](open_model.ipynb)** first: type a sentence, press a number,
@@ -47,9 +52,40 @@ def write(app, exception):
             notebook = with_outputs(source, path.parent, cache)
             made = edition(notebook, number, address, papers)
             copy.write_text(json.dumps(made, indent=1, ensure_ascii=False), "utf-8")
-    if folder.is_dir():
-        (folder / "glossary.md").write_text(plain_glossary(book, titles), "utf-8")
-        (folder / "start.md").write_text(start_page(app, book, titles), "utf-8")
+    (folder / "glossary.md").write_text(plain_glossary(book, titles), "utf-8")
+    (folder / "start.md").write_text(start_page(app, book, titles), "utf-8")
+    if address:  # for Binder, which installs what stands there
+        library = f"transformer-line-by-line[chapters] @ git+{address}\n"
+        Path(app.outdir, "requirements.txt").write_text(library, "utf-8")
+    with atomic_write(Path(app.outdir, ARCHIVE)) as part, ZipFile(part, "w") as file:
+        for path in files(folder):
+            add(file, path.name, path.read_bytes())
+
+
+def files(folder):
+    """List the files of the edition; the sources of other pages lie there, too."""
+    return [
+        *sorted(folder.glob("*.ipynb")),
+        folder / "glossary.md",
+        folder / "start.md",
+    ]
+
+
+def offer_all(app, pagename, templatename, context, doctree):
+    """Add all notebooks to the menu of downloads of each notebook."""
+    for group in context.get("header_buttons", []):
+        if group["label"] == "download-buttons" and doctree:
+            group["buttons"].insert(
+                1,
+                {
+                    "type": "link",
+                    "url": context["pathto"](ARCHIVE, 1),
+                    "text": "all notebooks",
+                    "icon": "fas fa-file-zipper",
+                    "tooltip": "Download all notebooks, whose links then work",
+                    "label": "download-notebooks-button",
+                },
+            )
 
 
 def with_outputs(source, folder, cache):
@@ -98,25 +134,23 @@ def start_page(app, book, titles):
     """List the chapters, what they are about, how long they take and what they need."""
     about = dict(ABOUT.findall((book / "intro.md").read_text("utf-8")))
     needs = dict(NEEDS.findall((book / "teaching.md").read_text("utf-8")))
-    lines = [START]
+    text = START
     for part in app.config.external_site_map.root.subtrees:
-        rows = []
+        rows = ""
         for page in part.items:
             path = book / f"{Path(page).name}.ipynb"
             label = label_of(path) if path.is_file() else None
             if label in about:
                 file, title = titles[label]
                 minutes = app.env.metadata[page]["minutes"]
-                words = (
-                    f"[{title}]({file}) | {about[label]} | {minutes} | {needs[label]}"
-                )
-                rows.append(f"| {words} |\n")
+                rows += f"| [{title}]({file}) | {about[label]} "
+                rows += f"| {minutes} | {needs[label]} |\n"
         if rows:
-            lines += [f"\n## {part.caption}\n\n| chapter | | minutes | needs |\n"]
-            lines += ["|---|---|---|---|\n", *rows]
-    return "".join(lines)
+            text += f"\n## {part.caption}\n\n{HEAD}{rows}"
+    return text
 
 
 def setup(app):
+    app.connect("html-page-context", offer_all, priority=600)
     app.connect("build-finished", write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

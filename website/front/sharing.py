@@ -67,10 +67,14 @@ def add_tags(app, pagename, templatename, context, doctree):
 
 
 def offer_services(app, config):
-    """Show buttons that run a chapter elsewhere, if the book has a public home."""
+    """Show buttons that run a notebook elsewhere, if the book has a public home.
+
+    They open the reader's edition, which is published with the pages.
+    """
     options = config.html_theme_options
     if options.get("repository_url"):
-        options["launch_buttons"] = SERVICES
+        options |= {"launch_buttons": SERVICES, "repository_branch": "gh-pages"}
+        options["path_to_docs"] = "_sources"
 
 
 def setup(app):
