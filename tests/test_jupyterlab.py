@@ -192,11 +192,11 @@ def chapter():
         new_markdown_cell("# A chapter\n\n**Try** [pull](#control-softmax)"),
         new_markdown_cell("## Set-up\n\nImports."),
         new_code_cell("import os", metadata={"jupyter": {"source_hidden": True}}),
+        new_markdown_cell(HINT),
         *(new_markdown_cell(f"## Part {i}\n\n{TEXT}") for i in range(20)),
         new_code_cell("control", outputs=shown([control])),
         new_markdown_cell("**Control 1.1.** It moves.", metadata=caption),
         new_code_cell("1 + 1", outputs=[figure], metadata=look),
-        new_markdown_cell(HINT),
     ]
     return nbformat.from_dict(edition({"cells": cells})).cells
 
@@ -218,14 +218,14 @@ def test_a_notebook_of_the_edition_opens_folded_live_and_unchanged(lab, browser)
     expect(text).to_have_css("max-width", re.compile(r"\d+px"))
     assert text.bounding_box()["width"] < 700
 
-    control = tab.locator(".control.c-live")
-    tab.get_by_role("link", name="pull").click()
-    expect(control).to_be_in_viewport()
     answer = tab.get_by_text("It is 2.")
     answer.wait_for(state="attached")
     expect(answer).to_be_hidden()
     tab.get_by_text("Answer", exact=True).click()
     expect(answer).to_be_visible()
+    control = tab.locator(".control.c-live")
+    tab.get_by_role("link", name="pull").click()
+    expect(control).to_be_in_viewport()
     assert tab.get_by_alt_text("a figure").evaluate("i => i.naturalWidth") == 90
     # Closing it would ask nothing, and nothing that only authors need is shown.
     assert tab.locator(".jp-mod-dirty").count() == 0
@@ -235,7 +235,7 @@ def test_a_notebook_of_the_edition_opens_folded_live_and_unchanged(lab, browser)
 
 @pytest.mark.slow
 def test_without_trust_it_shows_figures_and_the_words_of_controls(lab, browser):
-    lab.save("download.ipynb", chapter()[-4:], trusted=False)
+    lab.save("download.ipynb", chapter()[-3:], trusted=False)
     tab = lab.open(browser, "download.ipynb")
     figure = tab.get_by_alt_text("a figure")
     figure.wait_for()
