@@ -18,25 +18,20 @@ INTRO = """## Exercises
 `check` tests your answer and says what is wrong. *Build*: write the function in its
 cell and run it. *Predict* and *Break*: commit to an answer here, or give it to
 `check`."""
-HINTS = ["#### Hint", "#### Hint: the idea", "#### Hint: the line"]
+HINTS = "Hint", "Hint: the idea", "Hint: the line"
 
 
 def markdown(name, text):
     return {"cell_type": "markdown", "id": name, "metadata": {}, "source": lines(text)}
 
 
-def code(name, text, kind=""):
+def code(name, text, is_question=False):
     """Return a cell; a page shows only the result of a question."""
-    metadata = {
-        "": {},
-        "solution": {"jupyter": {"source_hidden": True}, "tags": ["solution"]},
-        "question": {"tags": ["remove-input"]},
-    }[kind]
     return {
         "cell_type": "code",
         "execution_count": None,
         "id": name,
-        "metadata": metadata,
+        "metadata": {"tags": ["remove-input"]} if is_question else {},
         "outputs": [],
         "source": lines(text),
     }
@@ -66,17 +61,20 @@ def cells_of(number, exercise):
     elif isinstance(exercise, Break):
         letters = "".join(exercise.checks)[:2]
         form = f'# Or with letters: check("{exercise.name}", "{letters}")'
-        yield code(f"{name}-try", f"{ask}\n{form}", "question")
+        yield code(f"{name}-try", f"{ask}\n{form}", is_question=True)
     else:
-        yield code(f"{name}-try", ask, "question")
-    parts = [
-        f"{heading}\n\n{hint}"
-        for heading, hint in zip(HINTS, exercise.hints, strict=False)
-    ]
-    parts.append(f"#### Answer\n\n{exercise.answer}")
-    yield markdown(f"{name}-answer", "\n\n".join(parts))
+        yield code(f"{name}-try", ask, is_question=True)
+    answer = exercise.answer
     if isinstance(exercise, Build):
-        yield code(f"{name}-solution", f"{solution(exercise)}\n\n\n{ask}", "solution")
+        answer += f"\n\n```python\n{solution(exercise)}\n```"
+    folds = [*zip(HINTS, exercise.hints, strict=False), ("Answer", answer)]
+    yield markdown(f"{name}-answer", "\n\n".join(fold(*each) for each in folds))
+
+
+def fold(title, text):
+    """Return Markdown that a page, JupyterLab, VS Code and Colab fold."""
+    begin = f'<details class="fold">\n<summary>{title}</summary>'
+    return f"{begin}\n\n{text}\n\n</details>"
 
 
 def section(listed):

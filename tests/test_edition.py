@@ -2,16 +2,23 @@
 
 import base64
 import re
+import shutil
+import threading
+import tomllib
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import lxml.html
 import nbformat
 import pytest
-from book_files import HTML, NOTEBOOKS, code_cells, read_notebook, source
+from book_files import HTML, NOTEBOOKS, ROOT, code_cells, read_notebook, source
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from test_plain_notebooks import RAW, markdown
 
+from bookkit import shipped
 from website.edition import edition as made
 from website.edition import lab, write
 
@@ -35,9 +42,7 @@ def code(words, name="code", outputs=(), hidden=False, **metadata):
 def edition(*cells, **options):
     """Turn cells below a title into those of the edition, below its first two."""
     title = text("# Attention\n\nWords.", "attention", label="ch-attention")
-    _, _, below, *found = made.edition({"cells": [title, *cells]}, **options)["cells"]
-    assert below["source"].startswith("Words.")
-    return below["source"], [cell["source"] for cell in found]
+    return made.edition({"cells": [title, *cells]}, **options)["cells"][2:]
 
 
 def test_the_first_two_cells_say_that_all_can_be_read_and_make_it_live():
@@ -51,49 +56,33 @@ def test_the_first_two_cells_say_that_all_can_be_read_and_make_it_live():
     assert library["metadata"]["jupyter"] == {"source_hidden": True}
     assert below["source"] == "Words."
     nbformat.validate(nbformat.from_dict(notebook))
+    words = made.edition({"cells": [text("# A")]})["cells"][0]["source"]
+    assert "open it in a checkout" in words
+    assert "model of captions" not in words
+    reads = code('shipped("multi30k-en-de")')
+    words = made.edition({"cells": [text("# A"), reads]})["cells"][0]["source"]
+    assert "model of captions" in words
 
 
-def test_set_up_and_checks_are_one_folded_cell_each_and_begin_with_their_title():
-    _, cells = edition(
-        text("## Set-up\n\nImports, see [chapter 4](04_many_heads.ipynb)."),
-        code("import torch", "setup", hidden=True),
-        text("A helper.", "helper"),
-        code("def f(): ...", "setup-f", hidden=True),
-        text("<!-- end of fold -->\n\nFirst.\n\n### Checks: sums", "first"),
-        code("f()", "check", [new_output("stream", text="1")], hidden=True),
-        code("assert f", "check-2", hidden=True),
-        text("## Second\n\n```python\n# no heading\n```", "second"),
+def test_hidden_code_says_what_it_is_and_nothing_is_for_the_build_alone():
+    _, checks, figure, _, other, after = edition(
+        code("# Checks: sums\nassert f", hidden=True, tags=["hide-cell"]),
+        code("draw()", "figure", hidden=True, tags=["hide-input"]),
+        text("**Fig. 3.1.** A figure.", "caption"),
+        code("f()", "other", [new_output("stream", text="1")], True),
+        text("<!-- end of fold -->\n\nAfter.", "after"),
     )
-    assert cells == [
-        "# Set-up\n# Imports, see chapter 4.\nimport torch\n"
-        "\n# A helper.\ndef f(): ...",
-        "First.",
-        "# Checks: sums\nf()",
-        "# Checks: sums\nassert f",
-        "## Second\n\n```python\n# no heading\n```",
-    ]
-
-
-def test_hints_and_answers_are_details_and_the_solution_is_in_the_answer():
-    _, cells = edition(
-        text("### 1 Build: it\n\nWrite it.", "exercise"),
-        code("def it(): ...", "try"),
-        text("#### Hint: the line\n\nUse $x$.\n\n#### Answer\n\nSo:", "answer"),
-        code("def it(): return 1", "solution", hidden=True, tags=["solution"]),
-        text("### 2 Predict: that", "next"),
-    )
-    hint = "<details>\n<summary>Hint: the line</summary>\n\nUse $x$.\n\n</details>"
-    answer = "So:\n\n```python\ndef it(): return 1\n```"
-    answer = f"<details>\n<summary>Answer</summary>\n\n{answer}\n\n</details>"
-    first, attempt, folded, last = cells
-    assert (first, attempt) == ("### 1 Build: it\n\nWrite it.", "def it(): ...")
-    assert folded == f"{hint}\n\n{answer}"
-    assert last == "### 2 Predict: that"
+    assert checks["source"] == "# Checks: sums\nassert f"
+    assert figure["source"] == "# The code of Fig. 3.1\ndraw()"
+    assert other["source"] == "# The code of what is below\nf()"
+    for cell in (checks, figure, other):
+        assert set(cell["metadata"]) == {"jupyter", "cellView"}
+    assert after["source"] == "After."
 
 
 def test_links_lead_to_notebooks_terms_papers_and_above_what_is_drawn():
     figure = {"mystnb": {"figure": {"name": "fig-x"}}}
-    below, (drawn, caption, control, *rest) = edition(
+    below, _, place, _, _, last = edition(
         code("draw()", "drawn", hidden=True, **figure),
         text("**Fig. 3.1.** A figure.", "fig-x-caption"),
         code("control", "moves", hidden=True),
@@ -106,11 +95,9 @@ def test_links_lead_to_notebooks_terms_papers_and_above_what_is_drawn():
         ),
         papers={"a": "https://example.org/a"},
     )
-    assert below.endswith('<a id="fig-x"></a>')
-    assert drawn == "# The code of Fig. 3.1\ndraw()"
-    assert caption == '**Fig. 3.1.** A figure.\n\n<a id="control-x"></a>'
-    assert control == "# The code of Control 3.1\ncontrol"
-    assert rest[1] == (
+    assert below["source"] == 'Words.\n\n<a id="fig-x"></a>'
+    assert place["source"].endswith('A figure.\n\n<a id="control-x"></a>')
+    assert last["source"] == (
         '<a id="place"></a>\n\n[A (2017)](https://example.org/a), B, '
         "[h](06_x.ipynb#fig-y), [key](glossary.md#key), notation, [w](https://example.org)"
     )
@@ -196,7 +183,7 @@ def test_a_notebook_of_the_edition_is_the_chapter_without_what_only_the_build_re
     words = "\n".join(map(source, markdown(notebook)))
     for pattern in RAW.values():
         assert not re.search(pattern, words, re.MULTILINE)
-    assert not re.search(r"^#+ (Set-up|Checks|Hint|Answer)\b|<!--", words, re.MULTILINE)
+    assert "<!--" not in words
     for cell in code_cells(notebook):
         assert set(cell["metadata"]) <= {"jupyter", "cellView"}
         assert not cell["metadata"] or source(cell).startswith("# ")
@@ -308,3 +295,44 @@ def test_notebooks_that_somebody_ran_in_the_book_are_named(tmp_path):
         nbformat.write(notebook, tmp_path / "book" / f"{name}.ipynb")
     (told,) = lab.changed_in_book(tmp_path)
     assert told == "[book/a.ipynb](../book/a.ipynb) was changed there."
+
+
+# -- What chapters read ----------------------------------------------------------------
+
+
+def test_the_model_of_captions_is_fetched_by_checksum_or_not_at_all(
+    tmp_path, monkeypatch, capsys
+):
+    """A folder with a file that was changed, then with the real ones."""
+    web = tmp_path / "web"
+    remote = web / "raw/main/models" / shipped.CAPTIONS
+    shutil.copytree(ROOT / "models" / shipped.CAPTIONS, remote)
+    right = (remote / "run.json").read_bytes()
+    (remote / "run.json").write_bytes(right + b" ")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(web))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        source = f"Source, http://127.0.0.1:{server.server_port}"
+        told = SimpleNamespace(get_all=lambda name: [source])
+        monkeypatch.setattr(shipped, "metadata", lambda name: told)
+        monkeypatch.setattr(shipped, "CACHE", tmp_path / "cache")
+        with pytest.raises(ValueError, match="SHA256 hash of downloaded file"):
+            shipped.fetch()
+        assert not (tmp_path / "cache" / shipped.CAPTIONS).exists()
+        (remote / "run.json").write_bytes(right)
+        folder = shipped.fetch()
+        server.shutdown()
+    assert "/models/multi30k-en-de/README.md" in capsys.readouterr().out
+    monkeypatch.setattr(shipped, "TOP", tmp_path / "installed")
+    assert shipped.shipped(shipped.CAPTIONS) == folder
+    assert (folder / "run.json").read_bytes() == right
+
+
+def test_the_project_says_its_address_in_two_places_alike(monkeypatch):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    config = (ROOT / "_config.yml").read_text("utf-8")
+    (address,) = re.findall(r'^  url: "?([^"\s]*)', config, re.MULTILINE)
+    assert project.get("urls", {}).get("Source", "") == address
+    if not address:
+        with pytest.raises(SystemExit, match="no address"):
+            shipped.fetch()

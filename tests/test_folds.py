@@ -23,7 +23,7 @@ Before.
 On the path.
 
 (label)=
-### Checks: all is `well`
+### Going deeper: all is `well`
 
 The zebra is in sight.
 
@@ -35,11 +35,11 @@ The zebra is in sight.
 A picture.
 :::
 
-### Hint
+### The rest of the module
 
 Think.
 
-### Answer: 42
+### The rest of the module: 42
 
 Done.
 
@@ -51,24 +51,33 @@ On the path again: {ref}`label`, {numref}`fig-picture`, [a link](#fig-picture).
 
 The end.
 """
-WORDS = ["Checks", "Going deeper", "The rest of the module", "Hint", "Answer", "Set-up"]
-OTHERS = ["Answering", "Check", "Hints", "Set-ups", "Answer-book", "checks", "An"]
+WORDS = ["Going deeper", "The rest of the module"]
+OTHERS = ["Going deepers", "Going", "The rest of the module-book", "going deeper"]
 END = "<!-- end of fold -->"
 PAGES = {
     "words": "".join(f"## {w}\n\nOne.\n\n## {w}: or\n\nTwo.\n\n" for w in WORDS),
     "emphasis": "## *Going deeper*: think\n\nOne.\n\n## Going *deeper*: think\n\nTwo.",
     "others": "".join(f"## {word}\n\n{word} is here.\n\n" for word in OTHERS),
-    "within": f"## Checks\n\nOne.\n\n### Within\n\nTwo.\n\n{END}\n\nThree.\n\n"
+    "within": f"## Going deeper\n\nOne.\n\n### Within\n\nTwo.\n\n{END}\n\nThree.\n\n"
     "### Beside\n\nFour.\n\n## Next\n\nFive.\n",
-    "twice": f"## Going deeper\n\nOne.\n\n### Checks\n\nTwo.\n\n{END}\n\nThree.\n\n"
+    "twice": f"## The rest of the module\n\nOne.\n\n### Going deeper\n\nTwo.\n\n{END}\n\nThree.\n\n"
     f"{END}\n\nFour.\n",
 }
 WRONG = {
-    "one_more": (f"## Hint\n\nOne.\n\n{END}\n\n{END}\n\nTwo.", "no fold ends here"),
-    "in_a_list": (f"## Hint\n\n* One.\n\n  {END}\n\nTwo.", "no fold ends here"),
-    "spelt": ("## Hint\n\nOne.\n\n<!-- End of the fold -->\n\nTwo.", "alone in its"),
-    "beside": (f"## Hint\n\nOne.\n\n{END} Two.", "alone in its paragraph"),
-    "empty": (f"One.\n\n## Hint\n\n{END}\n\nTwo.", "nothing is in the fold 'Hint'"),
+    "one_more": (
+        f"## Going deeper\n\nOne.\n\n{END}\n\n{END}\n\nTwo.",
+        "no fold ends here",
+    ),
+    "in_a_list": (f"## Going deeper\n\n* One.\n\n  {END}\n\nTwo.", "no fold ends here"),
+    "spelt": (
+        "## Going deeper\n\nOne.\n\n<!-- End of the fold -->\n\nTwo.",
+        "alone in its",
+    ),
+    "beside": (f"## Going deeper\n\nOne.\n\n{END} Two.", "alone in its paragraph"),
+    "empty": (
+        f"One.\n\n## Going deeper\n\n{END}\n\nTwo.",
+        "nothing is in the fold 'Going deeper'",
+    ),
 }
 
 
@@ -140,9 +149,7 @@ def test_a_section_with_a_word_for_a_fold_and_no_other_becomes_a_closed_one(made
     assert list(found) == [line for word in WORDS for line in (word, f"{word}: or")]
     for word in WORDS:
         for line, text in ((word, "One."), (f"{word}: or", "Two.")):
-            kind = f"fold-{word.lower().replace(' ', '-')}"
-            assert found[line]["class"] == ["fold", kind]
-            assert found[line].select_one("summary > h2 .fold-word").text == word
+            assert found[line].select_one("summary > h2").text.startswith(line)
             assert paragraphs(found[line]) == [text]
     emphasised = made.html["emphasis"].select("details.fold")
     assert [fold.p.text for fold in emphasised] == ["One.", "Two."]
@@ -152,10 +159,10 @@ def test_a_section_with_a_word_for_a_fold_and_no_other_becomes_a_closed_one(made
 
 
 def test_a_fold_holds_its_section_and_those_below_it_up_to_its_end(index):
-    checks = folds(index)["Checks: all is well"]
+    checks = folds(index)["Going deeper: all is well"]
     assert "The zebra" in checks.text
     assert checks.select_one("section h4").text == "Within¶"
-    assert paragraphs(folds(index)["Answer: 42"]) == ["Done."]
+    assert paragraphs(folds(index)["The rest of the module: 42"]) == ["Done."]
     for text in ("Before.", "First", "On the path.", "On the path again", "Last"):
         assert text in path(index)
     for text in ("zebra", "Within", "Think.", "Done."):
@@ -167,13 +174,13 @@ def test_a_fold_holds_its_section_and_those_below_it_up_to_its_end(index):
 
 def test_an_end_closes_the_innermost_fold_also_from_a_section_within_it(made):
     page = made.html["within"]
-    assert paragraphs(folds(page)["Checks"]) == ["One.", "Two."]
+    assert paragraphs(folds(page)["Going deeper"]) == ["One.", "Two."]
     words = re.findall(r"One|Two|Three|Beside|Four|Five", path(page))
     assert words == ["Three", "Beside", "Four", "Five"]
     assert page.find("section", id="beside").parent["id"] == "answer"
     found = folds(made.html["twice"])
-    assert paragraphs(found["Checks"]) == ["Two."]
-    assert paragraphs(found["Going deeper"]) == ["One.", "Two.", "Three."]
+    assert paragraphs(found["Going deeper"]) == ["Two."]
+    assert paragraphs(found["The rest of the module"]) == ["One.", "Two.", "Three."]
     assert path(made.html["twice"]).split()[-1] == "Four."
 
 
@@ -200,19 +207,18 @@ def test_the_search_has_what_is_in_a_fold_and_the_contents_have_not(made, index)
 
 def test_the_names_of_a_fold_and_of_a_figure_in_it_can_be_linked_to(index):
     again = next(p.text for p in index.select("p") if "again" in p.text)
-    assert "again: Checks: all is well, Fig. 1, a link" in again
-    section = index.find(id="checks-all-is-well")
+    assert "again: Going deeper: all is well, Fig. 1, a link" in again
+    section = index.find(id="going-deeper-all-is-well")
     assert section.find("details", recursive=False)
     assert section.find(id="label")
-    assert folds(index)["Checks: all is well"].find(id="fig-picture")
+    assert folds(index)["Going deeper: all is well"].find(id="fig-picture")
 
 
 # -- What a browser makes of it --------------------------------------------------------
 
 
-OPEN = (
-    "[...document.querySelectorAll('details[open] .fold-word')].map(e => e.innerText)"
-)
+OPEN = """[...document.querySelectorAll('details[open] > summary > :first-child')]
+  .map(e => e.innerText.replace(/[:¶].*/, "").trim())"""
 IN_SIGHT = """id => {
   const place = document.getElementById(id), { top } = place.getBoundingClientRect();
   return place.checkVisibility() && top > -1 && top < innerHeight;
@@ -232,10 +238,10 @@ def low(tab, made):
 def test_an_address_opens_the_fold_that_it_leads_to(low):
     page = low.url
     for anchor, opened in [
-        ("checks-all-is-well", ["Checks"]),
-        ("label", ["Checks"]),
-        ("fig-picture", ["Checks"]),
-        ("answer-42", ["Answer"]),
+        ("going-deeper-all-is-well", ["Going deeper"]),
+        ("label", ["Going deeper"]),
+        ("fig-picture", ["Going deeper"]),
+        ("the-rest-of-the-module-42", ["The rest of the module"]),
         ("first", []),
         ("%E0%A4%A", []),
     ]:
@@ -248,7 +254,7 @@ def test_an_address_opens_the_fold_that_it_leads_to(low):
 
 def test_a_link_on_the_page_opens_the_fold_each_time(low):
     fold = low.locator("details").first
-    for name in ("a link", "a link", "Checks: all is well"):
+    for name in ("a link", "a link", "Going deeper: all is well"):
         link = low.locator("p > a", has_text=name)
         link.click()
         low.wait_for_function("document.querySelector('details').open")
@@ -258,15 +264,17 @@ def test_a_link_on_the_page_opens_the_fold_each_time(low):
 
 def test_the_keyboard_and_the_whole_line_open_a_fold_and_paper_has_all(low, tmp_path):
     low.set_viewport_size({"width": 800, "height": 900})
-    line = low.locator("details.fold-hint > summary")
+    line = low.locator("details.fold > summary").nth(1)
     box = line.bounding_box()
     low.mouse.click(box["x"] + box["width"] - 5, box["y"] + box["height"] / 2)
-    assert low.evaluate(OPEN) == ["Hint"]
+    assert low.evaluate(OPEN) == ["The rest of the module"]
     assert line.bounding_box() == box  # opened without a jump
     low.keyboard.press("Enter")
     assert low.evaluate(OPEN) == []
     # A heading stays a heading for those who hear the page.
-    assert low.get_by_role("heading", name="Checks: all is well", level=3).is_visible()
+    assert low.get_by_role(
+        "heading", name="Going deeper: all is well", level=3
+    ).is_visible()
     low.pdf(path=tmp_path / "page.pdf")
     paper = "".join(p.extract_text() for p in PdfReader(tmp_path / "page.pdf").pages)
     assert "The zebra is in sight." in paper
@@ -275,10 +283,15 @@ def test_the_keyboard_and_the_whole_line_open_a_fold_and_paper_has_all(low, tmp_
 
 
 @pytest.mark.book
-def test_the_imports_of_a_chapter_are_a_fold_that_leads_to_the_reference():
+def test_set_up_and_checks_are_cells_that_their_first_line_opens():
     page = soup(built(HTML / "book" / "02_positions.html"))
-    assert "import itertools" in page.select_one("details.fold-set-up pre").text
-    assert len(page.select("details.fold-set-up a.library-link")) > 2
-    contents = [link.text.strip() for link in page.select(".bd-sidebar-secondary a")]
-    assert len(contents) > 5
-    assert "Set-up" not in contents
+    folded = {cell.summary.get_text(" ", strip=True): cell for cell in cells(page)}
+    assert "import itertools" in folded["Set-up Set-up"].text
+    assert len(folded["Set-up Set-up"].select("a.library-link")) > 2
+    assert [name for name in folded if name.startswith("Checks: ")]
+    hint = page.select_one("details.fold:has(> summary:-soup-contains(Hint))")
+    assert paragraphs(hint)
+
+
+def cells(page):
+    return page.select("div.cell details.hide")

@@ -10,8 +10,7 @@ from pypdf import PdfReader, PdfWriter
 from website.print import pdf
 
 SHOWN = """//*[contains(@class, "cell_input")]
-[not(ancestor::details[not(contains(@class, "fold"))])]
-[not(ancestor::details[contains(@class, "fold-set-up")])]//pre |
+[not(ancestor::details[not(contains(@class, "fold"))])]//pre |
 //*[@data-walk]//*[@class="w-line"]"""
 LONG = " + ".join(f"term_{number}" for number in range(60))
 MENU = """<nav class="bd-docs-nav">
@@ -118,8 +117,8 @@ def test_a_chapter_is_printed_with_all_its_code_and_whole_listings(tmp_path):
     assert len(lines) > 200
     assert [line for line in lines if without_spaces(line) not in shown] == []
     assert not [link for _, link in links(reader) if str(link).startswith("file:")]
-    # What is folded on the page is open on paper, but for the set-up.
-    (folded, *_) = page.xpath("//details[contains(@class, 'fold-answer')]//p[not(*)]")
+    # What is folded on the page is open on paper, but for set-up and checks.
+    (folded, *_) = page.xpath("//details[contains(@class, 'fold')]/p[not(*)]")
     assert without_spaces(folded.text_content()) in shown
     assert "use_book_style()" not in shown
 

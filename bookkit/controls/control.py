@@ -86,7 +86,8 @@ class Control:
             f'aria-label="{escape(self.title)}"><style>{style}</style>'
             f'<p class="c-title">{escape(self.title)}</p>'
             f'<div class="c-body">{first}</div>'
-            f'<p class="c-print">Shown as it starts. On the page it can be moved.</p>'
+            '<p class="c-print">Shown as it starts. It can be moved on the page, and '
+            "in a notebook once its cell has run.</p>"
             f'<script type="application/json">{data}</script>'
             f"<script>(() => {{\n{script}\n}})();</script></section>"
         )

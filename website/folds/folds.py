@@ -11,7 +11,7 @@ from sphinx.environment.adapters.toctree import document_toc
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 
-WORDS = "Set-up|Checks|Going deeper|The rest of the module|Hint|Answer"
+WORDS = "Going deeper|The rest of the module"
 HEADING = re.compile(rf"({WORDS})(?![\w-])")
 END = "<!-- end of fold -->"
 ALMOST_END = re.compile(r"<!--\W*end\b.*\bfold", re.IGNORECASE)
@@ -30,9 +30,9 @@ class MarkFolds(SphinxTransform):
 
     def apply(self):
         for section in self.document.findall(nodes.section):
-            word = HEADING.match(section[0].astext())
-            if word and section.parent is not self.document:  # no title of a page
-                section["fold"] = nodes.make_id(word[1])
+            is_title = section.parent is self.document
+            if HEADING.match(section[0].astext()) and not is_title:
+                section["fold"] = True
         for mark in list(self.document.findall(nodes.raw)):
             if mark.astext().strip() == END:
                 self.end_fold(mark)
@@ -66,19 +66,8 @@ def draw_folds(app, doctree, docname):
     """Put the tags of each fold around its content."""
     for fold in list(doctree.findall(is_fold)):
         title, *held = fold.children
-        set_word_apart(title)
-        begin = f'<details class="fold fold-{fold["fold"]}"><summary>'
-        between, end = '</summary><div class="fold-body">', "</div></details>"
-        fold[:] = [tag(begin), title, tag(between), *held, tag(end)]
-
-
-def set_word_apart(title):
-    """Give the first words of a heading their own class."""
-    text = next(title.findall(nodes.Text))
-    word = HEADING.match(title.astext())[1]
-    if text.startswith(word):
-        apart = nodes.inline("", word, classes=["fold-word"])
-        text.parent.replace(text, [apart, nodes.Text(text[len(word) :])])
+        begin, end = '<details class="fold"><summary>', "</summary>"
+        fold[:] = [tag(begin), title, tag(end), *held, tag("</details>")]
 
 
 def tag(html):

@@ -13,6 +13,7 @@ the build numbers, names and checks them:
   Markdown cell ``**Control 3.1.** ...`` after a control, its caption
 * ``> **Note.** ...`` and ``> **Warning.** ...``
 * the ``label`` in a cell's metadata, which other pages refer to
+* the first line of a folded cell, ``# Checks: the shelf``, the words of its fold
 """
 
 import json
@@ -110,6 +111,10 @@ def upgrade(source: str, folder: Path) -> str:
             elif label:
                 text = f"({label})=\n{text}"
             cell["source"] = text
+        elif "hide-cell" in cell["metadata"].get("tags", ()):
+            title = cell["source"][0].removeprefix("# ").strip()
+            shown = {"code_prompt_show": title, "code_prompt_hide": title}
+            cell["metadata"]["mystnb"] = shown
         cells.append(cell)
     notebook["cells"] = cells
     return json.dumps(notebook)

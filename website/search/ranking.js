@@ -133,7 +133,7 @@ function resultsFor(query, objectTerms) {
     const words = wordsOf(title);
     if (!holds(words, asked)) continue;
     const share = 50 * Math.min(1, asked.length / words.length);
-    const folded = /^(\d|Hint|Answer|Checks|Going deeper|Set-up|The rest)/.test(title);
+    const folded = /^(\d|Going deeper|The rest)/.test(title);
     for (const [page, id] of places) {
       const level = reference.has(page) ? 300 : folded ? 400 : 500;
       if (id === null) add(level + 200 + share, page);
