@@ -61,7 +61,3 @@ def headings_over(cells):
                 level = line.index(" ")
                 over = [*(above for above in over if above.index(" ") < level), line]
                 yield None, over
-            elif line.strip() == folds.END:
-                while not is_fold(over[-1]):
-                    over = over[:-1]
-                over = over[:-1]

@@ -12,8 +12,6 @@ from book_files import (
     source,
 )
 
-from website.folds import folds
-
 MOST_LINES, MOST_IN_A_FOLD, MOST_IN_A_ROW = 15, 25, 4
 READABLE = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 
@@ -95,39 +93,39 @@ def misused(notebook):
     alike = r"#+ (set-?\s?up|checks|going deeper|(the )?rest of|hints?|answers?)\b"
     for over in headings_of(notebook):
         if re.match(alike, over[-1], re.IGNORECASE) and not re.fullmatch(
-            rf"##+ ({folds.WORDS})([:,] .+)?", over[-1]
+            r"##+ (Going deeper|The rest of the module)([:,] .+)?", over[-1]
         ):
             yield over[-1]
 
 
+def untitled(notebook):
+    """List the folded cells whose first line does not say what they are."""
+    for cell in notebook["cells"]:
+        if "hide-cell" in cell["metadata"].get("tags", []):
+            first = source(cell).partition("\n")[0]
+            if not re.fullmatch("# (Set-up|Checks|Answer)(: .+)?", first):
+                yield cell["id"]
+
+
 def unanswered(notebook):
     """List the exercises without one answer at the end and a hint before it."""
-    below = {}
-    for over in headings_of(notebook):
-        names = [heading.lstrip("# ") for heading in over]
-        if len(over) > 2 and over[1] == "## Exercises":
-            kinds = below.setdefault(over[2], [])
-            kinds += [re.split("[:,]", names[3])[0]] if len(over) == 4 else []
-    wanted = re.compile("(Hint )+Answer")
-    return [name for name in below if not wanted.fullmatch(" ".join(below[name]))]
-
-
-def out_of_place(notebook):
-    """List the solutions out of an answer, and what else is code in one."""
-    for cell, over in headings_over(notebook["cells"]):
-        in_answer = any(heading.lstrip("# ").startswith("Answer") for heading in over)
-        if cell and ("solution" in cell["metadata"].get("tags", [])) != in_answer:
-            yield cell["id"]
+    cells = [c for c in notebook["cells"] if c["cell_type"] == "markdown"]
+    text = "\n\n".join(map(source, cells)).partition("\n## Exercises\n")[2]
+    for exercise in re.findall(r"^### .*\n(?:(?!##).*\n?)*", text, re.MULTILINE):
+        kinds = re.findall(r"<summary>(\w+)", exercise)
+        if not re.fullmatch("(Hint )+Answer", " ".join(kinds)):
+            yield exercise.partition("\n")[0]
 
 
 def ends_in_a_fold(notebook):
     """The next chapter, in a sentence, is in sight; the set-up follows the opening."""
     _, over = list(headings_over([*notebook["cells"], {"cell_type": "code"}]))[-1]
     yield from filter(is_fold, over)
-    if "## Set-up" in [over[-1] for over in headings_of(notebook)][2:]:
-        yield "a late set-up"
+    for cell, over in headings_over(notebook["cells"]):
+        if cell and cell["id"] == "setup" and len(over) > 1:
+            yield "a late set-up"
 
 
-@pytest.mark.parametrize("find", [misused, unanswered, out_of_place, ends_in_a_fold])
+@pytest.mark.parametrize("find", [misused, untitled, unanswered, ends_in_a_fold])
 def test_folds_and_exercises_are_as_the_pages_expect_them(find):
     assert notebook_faults(find) == {}

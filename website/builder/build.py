@@ -85,8 +85,8 @@ def without_model(root: Path) -> str:
         return ""
     return (
         f"{MODEL} is missing, and these chapters load it: {', '.join(users)}.\n"
-        "The others run without it in JupyterLab (.venv/bin/jupyter lab book), and so do "
-        "the library and models/grammar-en-de."
+        "The others run without it in JupyterLab (.venv/bin/jupyter lab book), and so "
+        "do the library and models/grammar-en-de."
     )
 
 

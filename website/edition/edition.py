@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from pages.laboratory.panel import PANEL_STYLE
-from website.folds.folds import END
 from website.links.notebook_links import CONTROL_CAPTION, PLAIN
 
 LIVE = "application/vnd.jupyter.widget-view+json"  # needs the kernel that made it
@@ -86,11 +85,10 @@ def edition(notebook, number="", address="", papers=()):
     for cell, after in pairwise([*rest, text("end", "")]):
         words, label = "".join(cell["source"]), cell["metadata"].get("label")
         if cell["cell_type"] == "markdown":
-            words = words.replace(END, "").strip()
             words = PLAIN.sub(lambda found: link(found, papers), words)
             if label and not CONTROL_CAPTION.match(words):
                 words = f'<a id="{label}"></a>\n\n{words}'
-            cells += [text(cell["id"], words)] * bool(words)
+            cells.append(text(cell["id"], words))
             continue
         caption = "".join(after["source"])
         look = cell["metadata"].get("mystnb", {})
