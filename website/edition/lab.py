@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,15 +90,9 @@ def place(target: Path, new: str, copied: dict[str, str]) -> Path | None:
 
 
 def changed_in_book(root: Path) -> Iterator[str]:
-    """Name the notebooks in ``book/`` that somebody has run or changed."""
-    git = ["git", "-C", str(root), "status", "--porcelain", "--", "book"]
-    try:
-        status = subprocess.run(git, capture_output=True, encoding="utf-8").stdout
-    except OSError:  # there is no git
-        status = ""
+    """Name the notebooks in ``book/`` that somebody has run, and so perhaps changed."""
     for path in sorted((root / "book").glob("*.ipynb")):
-        ran = re.search(r'"execution_count": \d', path.read_text("utf-8"))
-        if ran or f"book/{path.name}\n" in status:
+        if re.search(r'"execution_count": \d', path.read_text("utf-8")):
             yield f"[book/{path.name}](../book/{path.name}) was changed there."
 
 
