@@ -42,7 +42,7 @@ def fetch() -> Path:
     print(f"Its terms: {address}/blob/main/models/{CAPTIONS}/README.md", flush=True)
     raw, unfinished = f"{address}/raw/main/models/{CAPTIONS}/", CACHE / "unfinished"
     fetcher = pooch.create(unfinished, raw)
-    fetcher.load_registry(TOP / "models" / f"{CAPTIONS}.txt")  # SHA-256 of each file
+    fetcher.load_registry(TOP / "models" / f"{CAPTIONS}.sha256")
     for name in fetcher.registry:
         fetcher.fetch(name)
     return unfinished.rename(CACHE / CAPTIONS)

@@ -17,7 +17,7 @@ INTRO = """## Exercises
 
 `check` tests your answer and says what is wrong. *Build*: write the function in its
 cell and run it. *Predict* and *Break*: commit to an answer here, or give it to
-`check`."""
+`check`. In a notebook, run the cells above first."""
 HINTS = "Hint", "Hint: the idea", "Hint: the line"
 
 

@@ -22,6 +22,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from website.builder import build, execute
 from website.builder.build import MODEL
 from website.builder.execute import ExecutionFailed
+from website.edition.write import ARCHIVE
 
 ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
@@ -114,8 +115,9 @@ def test_only_what_changed_is_executed_and_buttons_come_with_the_address(book):
     assert f"{binder}v2/gh/someone/the-book/{edition}" in text
     library = (book.root / "_build/html/requirements.txt").read_text("utf-8")
     assert library == f"transformer-line-by-line[chapters] @ git+{address}\n"
-    with zipfile.ZipFile(book.root / "_build/html/_sources/notebooks.zip") as archive:
-        assert len(archive.namelist()) == 4
+    with zipfile.ZipFile(book.root / "_build/html" / ARCHIVE) as archive:
+        names = {name.partition("/")[2] for name in archive.namelist()}
+    assert {"notebooks/first.ipynb", "book/first.ipynb", "_toc.yml"} < names
 
     book.chapter("second", "3 + 4")
     status, printed, executed = book.build()

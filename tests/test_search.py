@@ -188,7 +188,7 @@ def test_a_result_leads_to_the_section_that_is_about_the_words(tab, server):
 
 
 def test_words_that_are_only_folded_open_the_fold_and_no_query_does_harm(tab):
-    fold = tab.locator("details.fold-set-up")
+    fold = tab.locator("details.hide", has_text="Set-up")
     read(tab, f"{built(PAGE).as_uri()}?highlight=use_book_style")
     assert fold.evaluate("fold => fold.open")
     assert tab.evaluate(MARKED) == ["use_book_style"]

@@ -203,14 +203,14 @@ def test_where_the_weights_are_missing_the_control_says_how_to_make_them(
     (tmp_path / "_static/made/translator.js").unlink()
     press(control, "Translate")
     told = says(control, "weights are not here")
-    assert "python -m transformer_lib.javascript" in told
+    assert "“make book” makes the file" in told
     assert all("ERR_FILE_NOT_FOUND" in fault for fault in tab.faults)
     tab.faults.clear()
 
 
 def test_in_jupyter_the_weights_come_from_its_file_server(tab, control, tmp_path):
-    (tmp_path / "files").mkdir()
-    (tmp_path / "_static").rename(tmp_path / "files/_static")
+    (tmp_path / "files/html").mkdir(parents=True)
+    (tmp_path / "_static").rename(tmp_path / "files/html/_static")
     settings = f'{{"baseUrl": "{tmp_path.as_posix()}/"}}'
     tab.evaluate(
         "html => document.body.insertAdjacentHTML('beforeend', html)",

@@ -81,7 +81,7 @@ def check(name: str, answer: object = NOTHING) -> Report | Question:
     if answer is NOTHING or is_stub(answer):
         tests = [(says, None) for says, _ in tests_of(exercise).values()]
         headline = f"not written yet. {len(tests)} tests wait."
-        says = "Write it in this cell, in JupyterLab: `make lab` opens it."
+        says = "Write it in this cell of the notebook, and run it."
         return Report(name, None, headline, says, tests=tests)
     found = run_tests(exercise, answer)
     if found.fault:

@@ -39,9 +39,14 @@ def bundle(root: Path, archive: Path) -> None:
         add(file, "START-HERE.html", START.encode())
         for path in files(pages):
             add(file, f"html/{path.relative_to(pages).as_posix()}", path.read_bytes())
-        for part in PARTS:
-            for path in files(root / part):
-                add(file, path.relative_to(root).as_posix(), path.read_bytes())
+        add_project(file, root)
+
+
+def add_project(file: zipfile.ZipFile, root: Path) -> None:
+    """Add all that runs: chapters, library, models, tests."""
+    for part in PARTS:
+        for path in files(root / part):
+            add(file, path.relative_to(root).as_posix(), path.read_bytes())
 
 
 def files(top: Path) -> Iterator[Path]:

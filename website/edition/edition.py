@@ -21,12 +21,9 @@ FIGURE = "image/svg+xml"
 FIRST_CELL = Path(__file__).with_name("first_cell.py")
 FIRST_WORDS = """{title}
 
-> You can read this notebook as it is: it shows what every cell produced. To change and
-> run cells, {open}run the next one first: it finds the library or installs it."""
-HERE = "open it in a checkout or an unpacked archive of the project, and "
-CAPTIONS = "multi30k-en-de"  # a model with its own terms
-TOLD = " The model of captions comes only with a checkout or an archive of the project"
-FETCH = ", or with `!python -m bookkit.shipped`"
+> You can read this notebook as it is: it shows what every cell produced. *Run > Run All
+> Cells* brings its controls to life and lets you change cells: the first one finds the
+> library or installs it, and if it can't, nothing is lost."""
 HIDDEN = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # this is Colab's
 # What a kernel tells JupyterLab, which asks to save a notebook that does not have it.
 KERNEL = {
@@ -57,7 +54,7 @@ SANITISED = {
 }
 
 
-def edition(notebook, number="", address="", papers=()):
+def edition(notebook, number="", address="", papers=(), terms=()):
     """Turn an executed notebook of the project into the one that readers open.
 
     Args:
@@ -65,27 +62,25 @@ def edition(notebook, number="", address="", papers=()):
         number: What its title begins with, such as ``"3. "``.
         address: Where the project lies in the web, if anywhere.
         papers: The address of each paper that notebooks cite, by its key.
+        terms: What each term of the glossary means, by its name in links.
 
     Returns:
         The notebook. No cell has a number, because the reader's kernel has not run it.
     """
     first, *rest = notebook["cells"]
     title, _, below = "".join(first["source"]).partition("\n")
-    title = f"# {number}{title.removeprefix('# ')}"
-    words = FIRST_WORDS.format(title=title, open="" if address else HERE)
-    if f'shipped(\\"{CAPTIONS}\\")' in json.dumps(rest):
-        words += TOLD + FETCH * bool(address) + "."
+    words = FIRST_WORDS.format(title=f"# {number}{title.removeprefix('# ')}")
     library = FIRST_CELL.read_text("utf-8").strip()
     library = library.replace('address=""', f'address="{address}"')
     cells = [
         text("edition-title", words),
         code("edition-library", library, [], HIDDEN),
-        text(first["id"], below.strip()),
+        text(first["id"], lead(below.strip(), papers, terms)),
     ]
     for cell, after in pairwise([*rest, text("end", "")]):
         words, label = "".join(cell["source"]), cell["metadata"].get("label")
         if cell["cell_type"] == "markdown":
-            words = PLAIN.sub(lambda found: link(found, papers), words)
+            words = lead(words, papers, terms)
             if label and not CONTROL_CAPTION.match(words):
                 words = f'<a id="{label}"></a>\n\n{words}'
             cells.append(text(cell["id"], words))
@@ -122,13 +117,18 @@ def code(name, words, outputs, metadata):
     return cell | {"metadata": metadata, "outputs": outputs, "source": words}
 
 
-def link(found, papers):
-    """Lead to a paper, or to a file of the edition; other pages are only named."""
-    words, file, name = found.groups()
-    if file == "bibliography.md" and name in papers:
-        return f"[{words}]({papers[name]})"
-    is_here = file in ("", "glossary.md") or file.endswith(".ipynb")
-    return found[0] if is_here else words
+def lead(words, papers, terms):
+    """Let links lead to papers, to terms and their meaning, and to other notebooks."""
+
+    def link(found):
+        said, file, name = found.groups()
+        if file == "bibliography.md" and name in papers:
+            return f"[{said}]({papers[name]})"
+        if file == "glossary.md" and name in terms:  # the meaning shows under the mouse
+            return f'[{said}](glossary.md#{name} "{terms[name]}")'
+        return found[0] if not file or file.endswith(".ipynb") else said
+
+    return PLAIN.sub(link, words)
 
 
 def still(output, alt):

@@ -24,11 +24,14 @@ def find_library(address=""):
         site.addsitedir(sysconfig.get_path("purelib"))  # as at the start of Python
         if done.returncode == 0 and find_spec("bookkit"):
             return
-    why = "could not be installed" if project or address else "is not here"
+    why = "The library is not here"
+    if project or address:
+        why = "The library could not be installed"
+    why += " (the menu of downloads on the page of this chapter has it)"
 
     class Stop(Exception):
         def _render_traceback_(self):  # for IPython: one sentence
-            return [f"The library {why}, so no cell runs, and nothing is lost."]
+            return [f"{why}, so no cell runs, and nothing is lost."]
 
     try:  # JupyterLab clears all outputs before the first cell runs: show them again
         path = Path(os.environ["JPY_SESSION_NAME"])
@@ -36,14 +39,14 @@ def find_library(address=""):
     except (KeyError, OSError, ValueError):
         raise Stop from None
     stored = {}  # by the text of a cell, which several cells may have
-    for cell in cells:
+    for cell in cells[2:]:
         text = "".join(cell["source"]).strip()
         stored.setdefault(text, []).append(cell.get("outputs", []))
 
     def show_again(text):
         from IPython.display import display
 
-        waiting = stored.get(text, [[]])
+        waiting = stored[text]
         outputs = waiting.pop(0)
         waiting.append(outputs)
         for output in outputs:
@@ -51,12 +54,13 @@ def find_library(address=""):
             display({kind: "".join(lines) for kind, lines in data.items()}, raw=True)
 
     def keep(lines):
-        return [f"get_ipython().show_again({''.join(lines).strip()!r})\n"]
+        text = "".join(lines).strip()
+        return [f"get_ipython().show_again({text!r})\n"] if text in stored else lines
 
     shell = get_ipython()  # noqa: F821
     shell.show_again = show_again
     shell.input_transformers_cleanup.append(keep)
-    print(f"The library {why}, so each cell shows what it showed, and nothing is lost.")
+    print(f"{why}, so each cell that you do not change shows what it showed.")
 
 
 find_library()

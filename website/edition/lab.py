@@ -39,16 +39,17 @@ def main(root: Path, options: list[str]) -> None:
     """Bring the working copy up to date, then start JupyterLab."""
     folders = [root / pages / FOLDER for pages in PAGES]
     edition = next((folder for folder in folders if folder.is_dir()), None)
-    if edition is None:
+    notebooks = root / "notebooks"
+    if edition is None and not notebooks.is_dir():  # an archive without pages has them
         sys.exit("There are no notebooks yet: run `make book` first.")
     if getattr(os, "geteuid", lambda: 1)() == 0 and "--allow-root" not in options:
         print("As root, use: make lab OPTIONS=--allow-root", file=sys.stderr)
-    notebooks = root / "notebooks"
-    told = [*update(notebooks, edition), *changed_in_book(root)]
-    start = edition.joinpath("start.md").read_text("utf-8")
-    if told:
-        start += "\n## Yours\n\n" + "".join(f"* {line}\n" for line in told)
-    write(notebooks / "start.md", start.encode())
+    if edition:
+        told = [*update(notebooks, edition), *changed_in_book(root)]
+        start = edition.joinpath("start.md").read_text("utf-8")
+        if told:
+            start += "\n## Yours\n\n" + "".join(f"* {line}\n" for line in told)
+        write(notebooks / "start.md", start.encode())
     jupyterlab([f"--ServerApp.root_dir={root}", *QUIET, *options])
 
 

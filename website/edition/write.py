@@ -10,12 +10,12 @@ from jupyter_cache import get_cache
 from pybtex.database import parse_file
 
 from transformer_lib.files import atomic_write
-from website.bundle.bundle import add
+from website.bundle.bundle import NAME, add, add_project
 from website.edition.edition import edition
 from website.links.notebook_links import label_of, slug, upgrade
 
 FOLDER = "_sources/book"
-ARCHIVE = "_sources/notebooks.zip"
+ARCHIVE = f"_sources/{NAME}.zip"
 ROLE = re.compile(r"\{(\w+)\}`([^`<]+?)(?: <([^`]*)>)?`")
 TERM = re.compile(r"^(\S.*)\n((?:  .*\n|\n)+)", re.MULTILINE)
 ABOUT = re.compile(r"^\d+\. \{ref\}`([\w-]+)`: (.*)$", re.MULTILINE)
@@ -42,6 +42,7 @@ def write(app, exception):
     bibliography = parse_file(book / "references.bib").entries
     papers = {key: entry.fields.get("url") for key, entry in bibliography.items()}
     papers = {key: address for key, address in papers.items() if address}
+    terms = {slug(term): first_words(meaning) for term, meaning in glossary(book)}
     address = app.config.html_theme_options.get("repository_url", "")
     titles = {}
     for path in sorted(book.glob("*.ipynb")):
@@ -50,7 +51,7 @@ def write(app, exception):
         copy, source = folder / path.name, path.read_text("utf-8")
         if copy.is_file() and copy.read_text("utf-8") == source:
             notebook = with_outputs(source, path.parent, cache)
-            made = edition(notebook, number, address, papers)
+            made = edition(notebook, number, address, papers, terms)
             copy.write_text(json.dumps(made, indent=1, ensure_ascii=False), "utf-8")
     (folder / "glossary.md").write_text(plain_glossary(book, titles), "utf-8")
     (folder / "start.md").write_text(start_page(app, book, titles), "utf-8")
@@ -59,7 +60,8 @@ def write(app, exception):
         Path(app.outdir, "requirements.txt").write_text(library, "utf-8")
     with atomic_write(Path(app.outdir, ARCHIVE)) as part, ZipFile(part, "w") as file:
         for path in files(folder):
-            add(file, path.name, path.read_bytes())
+            add(file, f"notebooks/{path.name}", path.read_bytes())
+        add_project(file, Path(app.srcdir))
 
 
 def files(folder):
@@ -72,7 +74,7 @@ def files(folder):
 
 
 def offer_all(app, pagename, templatename, context, doctree):
-    """Add all notebooks to the menu of downloads of each notebook."""
+    """Add all notebooks, with what runs them, to the menu of downloads."""
     for group in context.get("header_buttons", []):
         if group["label"] == "download-buttons" and doctree:
             group["buttons"].insert(
@@ -80,9 +82,9 @@ def offer_all(app, pagename, templatename, context, doctree):
                 {
                     "type": "link",
                     "url": context["pathto"](ARCHIVE, 1),
-                    "text": "all notebooks",
-                    "icon": "fas fa-file-zipper",
-                    "tooltip": "Download all notebooks, whose links then work",
+                    "text": "all notebooks and the library",
+                    "icon": "fas fa-download",
+                    "tooltip": "Unpack it and run: make lab",
                     "label": "download-notebooks-button",
                 },
             )
@@ -112,6 +114,18 @@ def title_of(path):
     return "".join(first).partition("\n")[0].removeprefix("# ")
 
 
+def glossary(book):
+    """List the terms of the glossary, each with its meaning."""
+    text = (book / "glossary.md").read_text("utf-8").partition("```{glossary}\n")[2]
+    return TERM.findall(text.rpartition("```")[0])
+
+
+def first_words(meaning):
+    """Return the first paragraph of a meaning without markup."""
+    words = " ".join(meaning.strip().partition("\n\n")[0].split())
+    return ROLE.sub(r"\2", words).replace('"', "'").replace("`", "")
+
+
 def plain_glossary(book, titles):
     """Write the glossary without the markup of the pages."""
 
@@ -122,10 +136,9 @@ def plain_glossary(book, titles):
         file, title = titles.get(text, ("", text))
         return f"[{title}]({file})" if file else title
 
-    text = (book / "glossary.md").read_text("utf-8").partition("```{glossary}\n")[2]
     entries = [
         f'<a id="{slug(term)}"></a>\n\n**{term}** {" ".join(meaning.split())}'
-        for term, meaning in TERM.findall(text.rpartition("```")[0])
+        for term, meaning in glossary(book)
     ]
     return ROLE.sub(lead, "\n\n".join(["# Glossary", *entries])) + "\n"
 
