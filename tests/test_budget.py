@@ -9,20 +9,18 @@ ROOT = Path(__file__).resolve().parents[1]
 # Each place, the folders and files in it, and the most lines that it may have.
 PLACES = {
     "library": (["transformer_lib"], 11_060),
-    "kit shared by pages": (["bookkit"], 6_760),
+    "kit shared by pages": (["bookkit"], 6_790),
     "pages' own code": (["pages"], 16_900),
     "course": (["course"], 3_710),
-    "build and site": (["website", "make.py"], 4_570),
+    "build and site": (["website", "make.py"], 4_790),
     "measurements": (["measurements"], 4_560),
-    "tests": (["tests"], 25_400),
+    "tests": (["tests"], 25_490),
 }
 CODE = {".py", ".js", ".css"}
 TEXT = {".txt", ".html"}  # wrong answers, golden listings
 DATA = {"tour_steps.json", "kinds.csv", "articles.csv"}  # written by hand as well
 OTHERS = {"vendor", "venv", "__pycache__", "requirements.txt"}
-BUILT = {
-    ROOT / name for name in ("_build", "html", "build", "bookkit/build", "book/_static")
-}
+BUILT = {ROOT / name for name in ("_build", "html", "build", "notebooks")}
 
 
 def lines_of(path: Path) -> int:

@@ -147,8 +147,8 @@ def test_without_the_library_a_run_shows_all_again_and_says_one_sentence(
     notebook.cells.append(new_code_cell("print(1 + 1)"))  # a cell that a reader wrote
     (said,), *shown, (own,) = run()
     assert said.text == (
-        "The library is not here (the menu of downloads on the page of this chapter has "
-        "it), so each cell that you do not change shows what it showed.\n"
+        "The library is not here (the menu of downloads on the page of this chapter "
+        "has it), so each cell that you do not change shows what it showed.\n"
     )
     assert [[o.data for o in outputs] for outputs in shown] == [
         [{"text/plain": "x"}],

@@ -209,8 +209,8 @@ def test_where_the_weights_are_missing_the_control_says_how_to_make_them(
 
 
 def test_in_jupyter_the_weights_come_from_its_file_server(tab, control, tmp_path):
-    (tmp_path / "files/html").mkdir(parents=True)
-    (tmp_path / "_static").rename(tmp_path / "files/html/_static")
+    (tmp_path / "files/_build/html").mkdir(parents=True)
+    (tmp_path / "_static").rename(tmp_path / "files/_build/html/_static")
     settings = f'{{"baseUrl": "{tmp_path.as_posix()}/"}}'
     tab.evaluate(
         "html => document.body.insertAdjacentHTML('beforeend', html)",
