@@ -127,6 +127,7 @@ def test_a_panel_shows_its_still_form():
 def test_without_the_library_a_run_shows_all_again_and_says_one_sentence(
     tmp_path, monkeypatch
 ):
+    error = ["an error", "of before"]
     picture = {"text/html": "<b>a</b>", "text/plain": "a"}
     cells = [
         new_markdown_cell("# Title"),
@@ -135,6 +136,7 @@ def test_without_the_library_a_run_shows_all_again_and_says_one_sentence(
         new_code_cell("%%time\nf()\n", outputs=[new_output("display_data", picture)]),
         new_code_cell("f()", outputs=[new_output("stream", text="first")]),
         new_code_cell("f()", outputs=[new_output("stream", text="second")]),
+        new_code_cell("g()", outputs=[new_output("error", traceback=error)]),
     ]
     notebook = new_notebook(cells=cells)
     nbformat.write(notebook, tmp_path / "a.ipynb")
@@ -145,18 +147,19 @@ def test_without_the_library_a_run_shows_all_again_and_says_one_sentence(
 
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "a.ipynb"))
     notebook.cells.append(new_code_cell("print(1 + 1)"))  # a cell that a reader wrote
-    (said,), *shown, (own,) = run()
-    assert said.text == (
-        "The library is not here (the menu of downloads on the page of this chapter "
-        "has it), so each cell that you do not change shows what it showed.\n"
-    )
+    notebook.cells.append(new_code_cell("import absent_too"))
+    (said,), *shown, (own,), (wrong, why) = run()
+    sentence = "The library is not here (the downloads of this page have it)"
+    assert said.text.startswith(f"{sentence}, so unchanged cells show what they showed")
     assert [[o.data for o in outputs] for outputs in shown] == [
         [{"text/plain": "x"}],
         [picture],
         [{"text/plain": "first"}],
         [{"text/plain": "second"}],
+        [{"text/plain": "an error\nof before"}],
     ]
     assert own.text == "2\n"
+    assert (wrong.output_type, why.text) == ("error", f"{sentence}.\n")
     # Elsewhere the first cell stops the others, whose outputs then stay.
     monkeypatch.delenv("JPY_SESSION_NAME")
     (stopped,), *_ = run(allow_errors=True)
@@ -180,7 +183,8 @@ def test_a_notebook_of_the_edition_is_the_chapter_without_what_only_the_build_re
     assert "<!--" not in words
     for cell in code_cells(notebook):
         assert set(cell["metadata"]) <= {"jupyter", "cellView"}
-        assert not cell["metadata"] or source(cell).startswith("# ")
+        if "cellView" in cell["metadata"]:
+            assert source(cell).startswith("# ")
     # Nothing is lost: code that runs, or code of an answer.
     everything = "\n".join(map(source, notebook["cells"]))
     for cell in code_cells(project):

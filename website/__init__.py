@@ -16,6 +16,7 @@ FEATURES = (
     "links.code_links",
     "page.facts",
     "folds.folds",
+    "folds.predictions",
     "front.front",
     "front.sharing",
     "controls.panels",

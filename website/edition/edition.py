@@ -6,6 +6,7 @@ code begins with a line that says what it is, which JupyterLab shows.
 """
 
 import base64
+import copy
 import json
 import platform
 import re
@@ -14,7 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from pages.laboratory.panel import PANEL_STYLE
-from website.links.notebook_links import CONTROL_CAPTION, PLAIN
+from website.folds.predictions import QUESTION
+from website.links.notebook_links import CAPTION, CONTROL_CAPTION, PLAIN
 
 LIVE = "application/vnd.jupyter.widget-view+json"  # needs the kernel that made it
 FIGURE = "image/svg+xml"
@@ -25,6 +27,7 @@ FIRST_WORDS = """{title}
 > Cells* brings its controls to life and lets you change cells: the first one finds the
 > library or installs it, and if it can't, nothing is lost."""
 HIDDEN = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # this is Colab's
+DETAILS = "<details>\n<summary>The answer</summary>\n\n{}\n\n</details>"
 # What a kernel tells JupyterLab, which asks to save a notebook that does not have it.
 KERNEL = {
     "kernelspec": {
@@ -77,10 +80,16 @@ def edition(notebook, number="", address="", papers=(), terms=()):
         code("edition-library", library, [], HIDDEN),
         text(first["id"], lead(below.strip(), papers, terms)),
     ]
+    asked = words_wait = output_waits = False  # a prediction, and what answers it
     for cell, after in pairwise([*rest, text("end", "")]):
         words, label = "".join(cell["source"]), cell["metadata"].get("label")
         if cell["cell_type"] == "markdown":
             words = lead(words, papers, terms)
+            if words_wait and not words.startswith(("#", QUESTION)):
+                answer, gap, others = words.partition("\n\n")
+                words = DETAILS.format(answer) + gap + others
+                words_wait = bool(CAPTION.match(answer))
+            asked = words.rpartition("\n\n")[2].startswith(QUESTION)
             if label and not CONTROL_CAPTION.match(words):
                 words = f'<a id="{label}"></a>\n\n{words}'
             cells.append(text(cell["id"], words))
@@ -90,13 +99,16 @@ def edition(notebook, number="", address="", papers=(), terms=()):
         label = look.get("figure", {}).get("name")
         if CONTROL_CAPTION.match(caption):
             label = after["metadata"]["label"]
+            asked = False  # the reader tries it out
         if label:  # what links lead to stands above the output
             if cells[-1]["cell_type"] == "code":
                 cells.append(text(f"{cell['id']}-place", ""))
             cells[-1]["source"] += f'\n\n<a id="{label}"></a>'
-        metadata = {}
+        output_waits = asked or output_waits
+        words_wait = asked or (words_wait and output_waits)
+        metadata, asked = {}, False
         if cell["metadata"].get("jupyter", {}).get("source_hidden"):
-            metadata = HIDDEN
+            metadata = copy.deepcopy(HIDDEN)
             if not words.startswith("# "):
                 called = re.match(r"\*\*(.*?)\.\*\*", caption)
                 what = called[1] if called else "what is below"
@@ -104,6 +116,9 @@ def edition(notebook, number="", address="", papers=(), terms=()):
         alt = look.get("image", {}).get("alt", "")
         is_shown = "remove-output" not in cell["metadata"].get("tags", ())
         outputs = [still(output, alt) for output in cell["outputs"] if is_shown]
+        if output_waits and outputs:
+            metadata.setdefault("jupyter", {})["outputs_hidden"] = True
+            output_waits = False
         cells.append(code(cell["id"], words, outputs, metadata))
     return {"cells": cells, "metadata": KERNEL, "nbformat": 4, "nbformat_minor": 5}
 

@@ -11,23 +11,21 @@ def find_library(address=""):
 
     if find_spec("bookkit"):
         return
-    here = Path.cwd()
+    here, wanted = Path.cwd(), []
     project = [p for p in (here, *here.parents) if (p / "bookkit").is_dir()]
     if project:
         wanted = ["--editable", f"{project[0]}[chapters]"]
     elif address:
         wanted = [f"transformer-line-by-line[chapters] @ git+{address}"]
-    if project or address:
+    if wanted:
         print("Installing the library. This may take some minutes.", flush=True)
         pip = [sys.executable, "-m", "pip", "install", "--quiet", *wanted]
         done = subprocess.run(pip, capture_output=True, text=True)
         site.addsitedir(sysconfig.get_path("purelib"))  # as at the start of Python
         if done.returncode == 0 and find_spec("bookkit"):
-            return
-    why = "The library is not here"
-    if project or address:
-        why = "The library could not be installed"
-    why += " (the menu of downloads on the page of this chapter has it)"
+            return print("It is here: run all cells.")
+    why = "The library could not be installed" if wanted else "The library is not here"
+    why += " (the downloads of this page have it)"
 
     class Stop(Exception):
         def _render_traceback_(self):  # for IPython: one sentence
@@ -42,6 +40,7 @@ def find_library(address=""):
     for cell in cells[2:]:
         text = "".join(cell["source"]).strip()
         stored.setdefault(text, []).append(cell.get("outputs", []))
+    shell = get_ipython()  # noqa: F821
 
     def show_again(text):
         from IPython.display import display
@@ -50,17 +49,25 @@ def find_library(address=""):
         outputs = waiting.pop(0)
         waiting.append(outputs)
         for output in outputs:
-            data = output.get("data", {"text/plain": output.get("text")})
+            words = output.get("text") or "\n".join(output.get("traceback", ""))
+            data = output.get("data", {"text/plain": words})
             display({kind: "".join(lines) for kind, lines in data.items()}, raw=True)
+
+    def try_own(text):  # an error must not stop the cells below
+        shell.input_transformers_cleanup.remove(keep)
+        if not shell.run_cell(text).success:
+            print(f"{why}.")
+        shell.input_transformers_cleanup.append(keep)
 
     def keep(lines):
         text = "".join(lines).strip()
-        return [f"get_ipython().show_again({text!r})\n"] if text in stored else lines
+        act = "show_again" if text in stored else "try_own"
+        return [f"get_ipython().{act}({text!r})\n"] if text != first else lines
 
-    shell = get_ipython()  # noqa: F821
-    shell.show_again = show_again
+    first = "".join(cells[1]["source"]).strip()
+    shell.show_again, shell.try_own = show_again, try_own
     shell.input_transformers_cleanup.append(keep)
-    print(f"{why}, so each cell that you do not change shows what it showed.")
+    print(f"{why}, so unchanged cells show what they showed, and nothing is lost.")
 
 
 find_library()

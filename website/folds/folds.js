@@ -2,6 +2,7 @@
 function openFoldsAround(place) {
   let opened = false;
   for (let part = place; part; part = part.parentElement) {
+    if (part.matches(".covered")) opened = part.dispatchEvent(new Event("beforematch"));
     const fold = part.matches("details") ? part : part.querySelector(":scope > details.fold");
     if (fold && !fold.open) opened = fold.open = true;
   }

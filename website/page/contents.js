@@ -17,5 +17,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     for (const entry of entries) entry.classList.toggle("active", entry.contains(read ?? null));
   };
-  if (links.length) addEventListener("scroll", () => requestAnimationFrame(mark), { passive: true });
+  if (!links.length) return;
+  addEventListener("scroll", () => requestAnimationFrame(mark), { passive: true });
+  new ResizeObserver(mark).observe(document.body); // what lies above may get its height late
 });

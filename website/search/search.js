@@ -27,7 +27,7 @@ function goToWords() {
   for (const pattern of [words.join("\\s+"), words.join("|")]) {
     const places = placesOf(new RegExp(pattern, "gi"));
     if (!places.length) continue;
-    const inSight = places.filter(([, within]) => !within.closest("details"));
+    const inSight = places.filter(([, within]) => !within.closest("details, .covered"));
     const [, first] = inSight.find(([, within]) => within.closest("h2, h3, h4"))
       ?? inSight[0] ?? places[0];
     openFoldsAround(first);
