@@ -66,12 +66,12 @@ class Project:
         backend = f"META, WHEEL = {META!r}, {WHEEL!r}\n{BACKEND}"
         wheel(network, "stand-in", "1.0", backend)
         (root / "website" / "builder").mkdir(parents=True)
-        (root / "website" / "lab").mkdir()
+        (root / "website" / "edition").mkdir()
         (root / "transformer_lib").mkdir()
         (root / "transformer_lib" / "__init__.py").touch()
         for name in ("Makefile", "make.py", *SCRIPTS):
             shutil.copy(ROOT / name, root / name)
-        for name in ("builder/build", "lab/lab"):
+        for name in ("builder/build", "edition/lab"):
             (root / "website" / f"{name}.py").write_text(SCRIPT)
         (root / "pyproject.toml").write_text(PROJECT)
         pins = "# A comment\ntiny==1.0\nstand-in==1.0\n-e .\n"

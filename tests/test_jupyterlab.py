@@ -178,7 +178,7 @@ def test_all_controls_fit_and_get_their_keys_in_jupyterlab(lab, browser):
 # -- A chapter as it opens -------------------------------------------------------------
 
 TEXT = "A sentence that is long enough to fill several lines of a wide window. " * 5
-HINT = "#### Hint\n\nLook at $x$.\n\n#### Answer\n\nIt is 2."
+ANSWER = "<details>\n<summary>Answer</summary>\n\nIt is $2$, or two.\n\n</details>"
 
 
 def chapter():
@@ -188,11 +188,11 @@ def chapter():
     figure = new_output("display_data", data={"image/svg+xml": svg})
     look = {"mystnb": {"image": {"alt": "a figure"}}}
     caption = {"label": "control-softmax"}
+    hidden = {"jupyter": {"source_hidden": True}}
     cells = [
         new_markdown_cell("# A chapter\n\n**Try** [pull](#control-softmax)"),
-        new_markdown_cell("## Set-up\n\nImports."),
-        new_code_cell("import os", metadata={"jupyter": {"source_hidden": True}}),
-        new_markdown_cell(HINT),
+        new_code_cell("# Set-up\nimport os", metadata=hidden),
+        new_markdown_cell(ANSWER),
         *(new_markdown_cell(f"## Part {i}\n\n{TEXT}") for i in range(20)),
         new_code_cell("control", outputs=shown([control])),
         new_markdown_cell("**Control 1.1.** It moves.", metadata=caption),
@@ -218,10 +218,10 @@ def test_a_notebook_of_the_edition_opens_folded_live_and_unchanged(lab, browser)
     expect(text).to_have_css("max-width", re.compile(r"\d+px"))
     assert text.bounding_box()["width"] < 700
 
-    answer = tab.get_by_text("It is 2.")
+    answer = tab.locator("details p", has_text="or two.")
     answer.wait_for(state="attached")
     expect(answer).to_be_hidden()
-    tab.get_by_text("Answer", exact=True).click()
+    tab.locator("summary", has_text="Answer").click()
     expect(answer).to_be_visible()
     control = tab.locator(".control.c-live")
     tab.get_by_role("link", name="pull").click()
