@@ -18,6 +18,8 @@ document.addEventListener("DOMContentLoaded", () => {
     for (const entry of entries) entry.classList.toggle("active", entry.contains(read ?? null));
   };
   if (!links.length) return;
-  addEventListener("scroll", () => requestAnimationFrame(mark), { passive: true });
-  new ResizeObserver(mark).observe(document.body); // what lies above may get its height late
+  addEventListener("scroll", () => {
+    requestAnimationFrame(mark);
+    setTimeout(mark, 100); // the theme marks its own a frame later
+  }, { passive: true });
 });
