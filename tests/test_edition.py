@@ -148,7 +148,14 @@ def test_without_the_library_a_run_shows_all_again_and_says_one_sentence(
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "a.ipynb"))
     notebook.cells.append(new_code_cell("print(1 + 1)"))  # a cell that a reader wrote
     notebook.cells.append(new_code_cell("import absent_too"))
-    (said,), *shown, (own,), (wrong, why) = run()
+    # The same kernel once more, as after a change: edited, saved, all run again.
+    notebook.cells += [notebook.cells[i] for i in (1, -1, 2)]
+    (said,), *shown, (own,), (wrong, why), (again,), after, (kept,) = run()
+    assert (again.text, after[0].output_type, kept.data) == (
+        said.text,
+        "error",
+        {"text/plain": "x"},
+    )
     sentence = "The library is not here (the downloads of this page have it)"
     assert said.text.startswith(f"{sentence}, so unchanged cells show what they showed")
     assert [[o.data for o in outputs] for outputs in shown] == [

@@ -9,6 +9,8 @@ def find_library(address=""):
     from importlib.util import find_spec
     from pathlib import Path
 
+    from IPython.display import display
+
     if find_spec("bookkit"):
         return
     here, wanted = Path.cwd(), []
@@ -31,6 +33,10 @@ def find_library(address=""):
         def _render_traceback_(self):  # for IPython: one sentence
             return [f"{why}, so no cell runs, and nothing is lost."]
 
+    said = f"{why}, so unchanged cells show what they showed, and nothing is lost."
+    shell = get_ipython()  # noqa: F821
+    if hasattr(shell, "try_own"):  # what an earlier run of this cell keeps still counts
+        return print(said)
     try:  # JupyterLab clears all outputs before the first cell runs: show them again
         path = Path(os.environ["JPY_SESSION_NAME"])
         cells = json.loads(path.read_text("utf-8"))["cells"]
@@ -38,16 +44,11 @@ def find_library(address=""):
         raise Stop from None
     stored = {}  # by the text of a cell, which several cells may have
     for cell in cells[2:]:
-        text = "".join(cell["source"]).strip()
-        stored.setdefault(text, []).append(cell.get("outputs", []))
-    shell = get_ipython()  # noqa: F821
+        source = "".join(cell["source"]).strip()
+        stored.setdefault(source, []).append(cell.get("outputs", []))
 
     def show_again(text):
-        from IPython.display import display
-
-        waiting = stored[text]
-        outputs = waiting.pop(0)
-        waiting.append(outputs)
+        stored[text].append(outputs := stored[text].pop(0))
         for output in outputs:
             words = output.get("text") or "\n".join(output.get("traceback", ""))
             data = output.get("data", {"text/plain": words})
@@ -55,19 +56,19 @@ def find_library(address=""):
 
     def try_own(text):  # an error must not stop the cells below
         shell.input_transformers_cleanup.remove(keep)
-        if not shell.run_cell(text).success:
+        if not shell.run_cell(text).success:  # which raises nothing itself
             print(f"{why}.")
         shell.input_transformers_cleanup.append(keep)
 
     def keep(lines):
-        text = "".join(lines).strip()
+        if "find_library(" in (text := "".join(lines).strip()):
+            return lines
         act = "show_again" if text in stored else "try_own"
-        return [f"get_ipython().{act}({text!r})\n"] if text != first else lines
+        return [f"get_ipython().{act}({text!r})\n"]
 
-    first = "".join(cells[1]["source"]).strip()
     shell.show_again, shell.try_own = show_again, try_own
     shell.input_transformers_cleanup.append(keep)
-    print(f"{why}, so unchanged cells show what they showed, and nothing is lost.")
+    print(said)
 
 
 find_library()
